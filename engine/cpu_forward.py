@@ -1,0 +1,204 @@
+"""A lean int8 forward pass for the Llama family (Llama, Qwen2, Mistral without window) on a CPU.
+
+Row-exact: the logits of a position have the same bits however many rows share its pass and however its prefix was
+chunked. That holds because integer products do not depend on order (see int8_linear), everything elementwise works
+within a row, and keys are padded to whole blocks of 256, so that every sum over keys has the same length and place
+(MKL splits a sum by its length: with keys padded to 64, lengths of 192 gave other bits than 256 on an AVX2 machine).
+One formula serves all row counts: the smallest difference in a scale would flip a code.
+
+The RMS factor and the up projection's scale cancel in the quantised values, so they only enter row scales. RoPE is one
+complex product on adjacent pairs: the rows of the q and k weights were interleaved when the weights were prepared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from engine.int8_linear import ACTIVATION_LEVELS, Linear
+from engine.kv_cache import KVCache
+
+KEY_BLOCK = 256  # scores cover whole blocks; probabilities x values is summed block by block
+TINY = 1e-30  # keeps an all-zero row from dividing by zero
+
+
+@dataclass(frozen=True, slots=True)
+class LeanShape:
+    """Sizes of a model of the Llama family."""
+
+    layers: int
+    hidden: int
+    intermediate: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    vocab: int
+    eps: float
+    max_length: int
+
+    @property
+    def group(self) -> int:
+        """Query heads per key/value head."""
+        return self.heads // self.kv_heads
+
+
+@dataclass(frozen=True, slots=True)
+class LeanLayer:
+    """One layer's packed weights."""
+
+    input_norm: Tensor  # [hidden]
+    qkv: Linear  # [rows, hidden] -> [rows, (heads + 2 kv_heads) head_dim]
+    qkv_bias: Tensor  # [(heads + 2 kv_heads) head_dim], zeros where the model has none
+    out: Linear  # [rows, heads head_dim] -> [rows, hidden]
+    post_norm: Tensor  # [hidden]
+    gate_up: Linear  # [rows, hidden] -> [rows, 2 intermediate]
+    down: Linear  # [rows, intermediate] -> [rows, hidden]
+
+
+class LeanCache(KVCache):
+    """float32 keys, transposed for the score product, and values of all layers.
+
+    Unused positions hold finite numbers: the padded tail meets probability zero, and 0 x inf would spoil the row.
+    """
+
+    def __init__(self, shape: LeanShape) -> None:
+        super().__init__()
+        self.shape = shape
+        self.keys = torch.zeros(shape.layers, shape.kv_heads, shape.head_dim, 0)
+        self.values = torch.zeros(shape.layers, shape.kv_heads, 0, shape.head_dim)
+
+    @torch.inference_mode()
+    def _grow(self, capacity: int) -> None:
+        s = self.shape
+        keys = torch.zeros(s.layers, s.kv_heads, s.head_dim, capacity)
+        values = torch.zeros(s.layers, s.kv_heads, capacity, s.head_dim)
+        keys[..., : self.capacity] = self.keys
+        values[:, :, : self.capacity] = self.values
+        self.keys, self.values = keys, values
+
+
+class LeanModel:
+    """The forward pass over packed weights. One pass at a time."""
+
+    row_exact = True
+
+    def __init__(
+        self,
+        shape: LeanShape,
+        embedding: Tensor,  # [vocab, hidden], any float type; may be memory-mapped
+        layers: Sequence[LeanLayer],
+        final_norm: Tensor,  # [hidden]
+        head: Linear,  # [rows, hidden] -> [rows, vocab]
+        rope: Tensor,  # [max_length, head_dim / 2] complex64
+    ) -> None:
+        self.shape = shape
+        self.vocab_size = shape.vocab
+        self.max_length = shape.max_length
+        self._embedding = embedding
+        self._layers = layers
+        self._final_norm = final_norm
+        self._head = head
+        self._k_rope = rope
+        self._q_rope = rope * shape.head_dim**-0.5  # the softmax scale rides on the query's rotation
+
+    def new_cache(self) -> LeanCache:
+        """Return an empty cache for this model."""
+        return LeanCache(self.shape)
+
+    @torch.inference_mode()
+    def forward(self, ids: Sequence[int], cache: KVCache, last: int) -> Tensor:
+        """Append `ids` to the cache and return the logits of the last `last` of them, float32 [last, vocab]."""
+        assert isinstance(cache, LeanCache)
+        start, rows = len(cache), len(ids)
+        step = _Step(self.shape, cache, start, rows, self._q_rope, self._k_rope)
+        x = self._embedding[torch.tensor(ids)].float()
+        for index, layer in enumerate(self._layers):
+            x = self._attention(layer, x, step, index)
+            x = self._mlp(layer, x)
+        cache.extend(ids)
+        q, scale = self._normed(x[rows - last :], self._final_norm)
+        return self._head(q).mul_(scale)
+
+    def _normed(self, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """RMS-norm and quantise rows [rows, hidden]: values within +-127 and the scale [rows, 1] that restores them."""
+        rms = torch.linalg.vector_norm(x, dim=-1, keepdim=True).mul_(self.shape.hidden**-0.5)
+        inverse = rms.square_().add_(self.shape.eps).rsqrt_()
+        q, scale = _quantise(x * weight)
+        return q, scale.mul_(inverse)
+
+    def _attention(self, layer: LeanLayer, x: Tensor, step: _Step, index: int) -> Tensor:
+        q, scale = self._normed(x, layer.input_norm)
+        qkv = torch.addcmul(layer.qkv_bias, layer.qkv(q), scale)
+        attended = step.attend(index, qkv)
+        q, scale = _quantise(attended)
+        return torch.addcmul(x, layer.out(q), scale)
+
+    def _mlp(self, layer: LeanLayer, x: Tensor) -> Tensor:
+        width = self.shape.intermediate
+        q, scale = self._normed(x, layer.post_norm)
+        both = layer.gate_up(q)
+        gate = torch.nn.functional.silu(both[:, :width] * scale, inplace=True)
+        q, down_scale = _quantise(gate.mul_(both[:, width:]))
+        return torch.addcmul(x, layer.down(q), down_scale.mul_(scale))
+
+
+class _Step:
+    """What all layers of one pass share: positions, rotations, mask, and the attention itself."""
+
+    def __init__(
+        self, shape: LeanShape, cache: LeanCache, start: int, rows: int, q_rope: Tensor, k_rope: Tensor
+    ) -> None:
+        self.shape, self.start, self.rows = shape, start, rows
+        self.end = start + rows
+        self.padded = -(-self.end // KEY_BLOCK) * KEY_BLOCK
+        cache.reserve(self.padded)
+        self.keys = cache.keys[..., : self.padded].unbind(0)
+        self.values = cache.values[:, :, : self.padded].unbind(0)
+        self.q_rope = q_rope[start : self.end, None]
+        self.k_rope = k_rope[start : self.end, None]
+        new = torch.arange(start, self.padded)
+        own = torch.arange(start, self.end)[:, None]
+        mask = torch.zeros(rows, self.padded - start).masked_fill_(new > own, float("-inf"))
+        self.mask = mask.repeat_interleave(shape.group, dim=0)  # [rows group, padded - start]
+
+    def attend(self, index: int, qkv: Tensor) -> Tensor:
+        """Store this layer's keys and values, return attention output [rows, heads head_dim]."""
+        s, rows = self.shape, self.rows
+        heads = qkv.view(rows, s.heads + 2 * s.kv_heads, s.head_dim)
+        q = _rotate(heads[:, : s.heads], self.q_rope)
+        k = _rotate(heads[:, s.heads : s.heads + s.kv_heads], self.k_rope)
+        keys, values = self.keys[index], self.values[index]
+        keys[:, :, self.start : self.end] = k.permute(1, 2, 0)
+        values[:, self.start : self.end] = heads[:, s.heads + s.kv_heads :].permute(1, 0, 2)
+        q = q.view(rows, s.kv_heads, s.group, s.head_dim).permute(1, 0, 2, 3)
+        scores = torch.bmm(q.reshape(s.kv_heads, rows * s.group, s.head_dim), keys)
+        scores[:, :, self.start :] += self.mask
+        mixed = _weighted(torch.softmax(scores, dim=-1), values)
+        mixed = mixed.view(s.kv_heads, rows, s.group, s.head_dim).permute(1, 0, 2, 3)
+        return mixed.reshape(rows, s.heads * s.head_dim)
+
+
+def _quantise(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Scale each row of [rows, n] to +-127; return it and the factor [rows, 1] that undoes the scaling.
+
+    The values stay float32: the linears round them.
+    """
+    largest = x.abs().amax(dim=-1, keepdim=True).clamp_min_(TINY)
+    return x * (ACTIVATION_LEVELS / largest), largest.mul_(1 / ACTIVATION_LEVELS)
+
+
+def _rotate(x: Tensor, rope: Tensor) -> Tensor:
+    """Rotate adjacent pairs of [rows, heads, head_dim] by complex [rows, 1, head_dim / 2]."""
+    pairs = torch.view_as_complex(x.view(*x.shape[:-1], -1, 2))
+    return torch.view_as_real(pairs * rope).flatten(-2)
+
+
+def _weighted(probabilities: Tensor, values: Tensor) -> Tensor:
+    """[kv, m, keys] x [kv, keys, head_dim], summed in blocks at fixed places so that the length does not matter."""
+    total = torch.bmm(probabilities[..., :KEY_BLOCK], values[:, :KEY_BLOCK])
+    for at in range(KEY_BLOCK, values.shape[1], KEY_BLOCK):
+        total.baddbmm_(probabilities[..., at : at + KEY_BLOCK], values[:, at : at + KEY_BLOCK])
+    return total

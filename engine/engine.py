@@ -1,0 +1,298 @@
+"""Text in, text out: the engine behind its one method, `complete`.
+
+This is the only place besides prompt building where text and token ids meet. One completion runs at a time; callers
+use one thread. Everything that outlives a request is here: models with their caches, tokenised buffers, earlier
+completions, and what the planner has learnt.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from engine.catalog import models_dir, resolve_profile
+from engine.config import Dtype, EngineConfig
+from engine.core import (
+    CancelToken,
+    CompletionChunk,
+    CompletionRequest,
+    CompletionSummary,
+    DecodeStats,
+    FinishReason,
+    Round,
+    Source,
+)
+from engine.decoder import DecodeJob, SpeculativeDecoder
+from engine.drafters import Drafter, LookupDrafter, ModelDrafter, Tokens
+from engine.errors import ConfigError, EngineError, OutOfMemory, RequestError, VocabularyMismatch
+from engine.fim import find_template
+from engine.healing import Healer
+from engine.loader import LoadedModel, Report, load
+from engine.lookup import Corpus, PastCompletions
+from engine.model import Cancelled, ModelRunner
+from engine.planner import Planner
+from engine.prompt import PromptPlan, PromptPlanner
+from engine.stops import StopContext
+from engine.text_stream import TextStream
+from engine.token_index import TokenIndex
+from engine.verifier import Verifier
+
+log = logging.getLogger(__name__)
+
+STOP_CONTEXT = 4000  # characters each side of the cursor that stop rules look at
+PAST_CONTEXT = 16  # tokens before a completion that are remembered with it, so that it can be found again
+
+
+@dataclass(frozen=True, slots=True)
+class _Document:
+    """A request's text as the model sees it: no byte-order mark, line breaks as a line feed."""
+
+    request: CompletionRequest
+    line_break: str
+
+
+class Engine:
+    """Completes code with a target model, drafting from open text and, if there is one, from a draft model."""
+
+    def __init__(
+        self,
+        target: LoadedModel,
+        draft: LoadedModel | None,
+        config: EngineConfig,
+        context_tokens: int,
+        load_ms: float = 0.0,
+    ) -> None:
+        """Take loaded models; `Engine.load` finds and loads them."""
+        if config.threads:
+            torch.set_num_threads(config.threads)
+        self.config = config
+        self.notes: list[str] = list(target.notes)
+        self._target, self._load_ms = target, load_ms
+        tokenizer = target.tokenizer
+        template = find_template(tokenizer)
+        if template.order == "prefix":
+            self.notes.append(f"{target.name} knows no fill-in-the-middle: it sees only the text left of the cursor")
+        if context_tokens >= target.network.max_length:
+            raise ConfigError(
+                f"context_tokens is {context_tokens}, the model holds {target.network.max_length}; set it lower"
+            )
+        self._planner = PromptPlanner(tokenizer, template, context_tokens)
+        self._index = TokenIndex(tokenizer.encode)
+        self._past = PastCompletions()
+        healer = Healer(tokenizer.token_bytes)
+        runner = ModelRunner(target.network, config.cache_slots)
+        self._lookup = LookupDrafter(healer)
+        self._drafters = self._choose_drafters(draft, healer)
+        self._runners = [runner, *(d.runner for d in self._drafters if isinstance(d, ModelDrafter))]
+        self._decoder = SpeculativeDecoder(
+            runner, Verifier(runner, healer, tokenizer.size), healer, self._drafters, Planner(), config.max_draft
+        )
+
+    @classmethod
+    def load(cls, config: EngineConfig, report: Report = lambda _: None, models: Path | None = None) -> Engine:
+        """Load what `config` asks for. A broken target raises; a broken draft is said once and lookup serves alone."""
+        began = time.perf_counter()
+        folder = models_dir(models)
+        profile, why = resolve_profile(config.profile)
+        log.info("profile %s: %s", profile.name, why)
+        custom = config.target is not None
+        dtype: Dtype = config.dtype if custom or config.dtype != "auto" else profile.dtype
+        target = load(config.target or profile.target.name, dtype, folder, report)
+        draft_name = config.draft if config.draft is not None else (profile.draft.name if profile.draft else "")
+        draft, fault = None, ""
+        if draft_name and "model" in config.drafters:
+            draft, fault = _load_draft(draft_name, dtype, folder, report, target)
+        loaded = (time.perf_counter() - began) * 1e3
+        engine = cls(target, draft, config, config.context_tokens or profile.context_tokens, loaded)
+        if fault:
+            engine.notes.append(fault)
+        return engine
+
+    def _choose_drafters(self, draft: LoadedModel | None, healer: Healer) -> list[Drafter]:
+        names = self.config.drafters
+        if not getattr(self._target.network, "can_truncate", True):
+            if names:
+                self.notes.append(f"{self._target.name} cannot roll back its state, so it runs without drafts")
+            return []
+        drafters: list[Drafter] = [self._lookup] if "lookup" in names else []
+        if draft is not None and "model" in names and getattr(draft.network, "can_truncate", True):
+            runner = ModelRunner(draft.network, self.config.cache_slots)
+            drafters.append(ModelDrafter(runner, healer, self._target.tokenizer.size))
+        return drafters
+
+    def plan(self, request: CompletionRequest) -> PromptPlan:
+        """Return the exact prompt a request leads to, with its segments."""
+        return self._planner.plan(_normalised(request).request)
+
+    def forget(self, path: str) -> None:
+        """Drop everything learnt from a document: it was closed, or may no longer be used."""
+        self._index.forget(path)
+        self._past.forget(path)
+        self._planner.forget(path)
+        for runner in self._runners:
+            runner.forget(path)
+
+    def complete(self, request: CompletionRequest, cancel: CancelToken | None = None) -> Iterator[CompletionChunk]:
+        """Yield committed runs of text as they are verified; the last chunk carries the summary.
+
+        Raises RequestError for a request that cannot be served and OutOfMemory when it does not fit; the engine
+        stays usable after both.
+        """
+        try:
+            yield from self._complete(_normalised(request), cancel or CancelToken())
+        except (MemoryError, torch.OutOfMemoryError) as error:
+            for runner in self._runners:
+                runner.forget(request.path)
+            raise OutOfMemory("this completion does not fit into memory; lower context_tokens or max_tokens") from error
+
+    def _complete(self, document: _Document, cancel: CancelToken) -> Iterator[CompletionChunk]:
+        request = document.request
+        completion = _Completion(self._load_ms)
+        plan = self._planner.plan(request)
+        self._require_room(plan, request)
+        for runner in self._runners:
+            runner.select(request.path)
+        completion.stats.prompt_tokens = len(plan.ids)
+        completion.stats.reused_tokens = self._decoder.target.reusable(plan.ids)
+        completion.stats.computed_tokens = len(plan.ids) - completion.stats.reused_tokens
+        local = self._corpora(request, plan)
+        stream = TextStream(
+            self._target.tokenizer.token_bytes, _stop_context(request), len(plan.owed), document.line_break
+        )
+        job = DecodeJob(
+            plan.ids, local, plan.owed, request.sampling, request.limits.max_tokens, self._target.ends, cancel
+        )
+        completion.prepared()
+        reason = yield from self._stream(job, stream, completion)
+        runs = stream.finish(reason)
+        self._past.add(request.path, [*local[-PAST_CONTEXT:].tolist(), *stream.token_ids])
+        yield CompletionChunk(runs, completion.summary(stream, plan.ids))
+
+    def _stream(
+        self, job: DecodeJob, stream: TextStream, completion: _Completion
+    ) -> Generator[CompletionChunk, None, FinishReason]:
+        try:
+            for step in self._decoder.decode(job):
+                completion.count(step)
+                for at, token in enumerate(step.emitted):
+                    source: Source = step.draft.sources[at] if at < step.accepted else "target"
+                    if stream.add(token, source):
+                        return "stop"  # the stream knows the rule
+                if runs := stream.fresh():
+                    completion.showed()
+                    yield CompletionChunk(runs)
+        except Cancelled:
+            return "cancelled"
+        if job.cancel.cancelled:
+            return "cancelled"
+        return "length" if len(stream.token_ids) >= job.max_tokens else "stop"
+
+    def _require_room(self, plan: PromptPlan, request: CompletionRequest) -> None:
+        most = self._target.network.max_length
+        if len(plan.ids) + request.limits.max_tokens > most:
+            raise RequestError(
+                f"a prompt of {len(plan.ids)} tokens and {request.limits.max_tokens} new ones exceed "
+                f"the model's {most}; lower max_tokens or context_tokens"
+            )
+
+    def _corpora(self, request: CompletionRequest, plan: PromptPlan) -> Tokens:
+        """Hand the lookup drafter what is open; return the document's own tokens before the cursor, healed."""
+        index = self._index
+        buffers = [buffer for buffer in request.buffers if buffer.path != request.path]
+        index.update(request.path, -1, request.text, request.cursor)
+        for buffer in buffers:
+            index.update(buffer.path, buffer.version, buffer.text)
+        index.keep_only({request.path, *(buffer.path for buffer in buffers)})
+        before, _ = index.split(request.path, plan.window.anchor)
+        _, after = index.split(request.path, request.cursor)
+        corpora = [Corpus(after, "after", 0, "start")]
+        corpora += [Corpus(index.tokens(b.path), "buffer", rank, "end") for rank, b in enumerate(buffers, 1)]
+        corpora += self._past.corpora([request.path, *(b.path for b in buffers)], first_rank=len(corpora))
+        self._lookup.corpora = corpora
+        return np.concatenate([before, np.asarray(plan.typed, dtype=np.int32)])
+
+
+class _Completion:
+    """Counts and times of one completion under way."""
+
+    def __init__(self, load_ms: float) -> None:
+        self.stats = DecodeStats()
+        self._rounds: list[Round] = []
+        self._began = time.perf_counter()
+        self.stats.ms = {"load": load_ms, "prefill": 0.0, "draft": 0.0, "verify": 0.0, "overhead": 0.0}
+        self._prefilled = False
+
+    def prepared(self) -> None:
+        self._prompt_ms = self._since()
+
+    def _since(self) -> float:
+        return (time.perf_counter() - self._began) * 1e3
+
+    def count(self, step: Round) -> None:
+        stats = self.stats
+        stats.target_passes += 1
+        stats.emitted_tokens += len(step.emitted)
+        self._rounds.append(step)
+        stats.ms["draft"] += step.draft_ms
+        stats.ms["verify" if self._prefilled else "prefill"] += step.verify_ms
+        self._prefilled = True
+        for at, source in enumerate(step.draft.sources):
+            stats.drafted[source] = stats.drafted.get(source, 0) + 1
+            stats.accepted[source] = stats.accepted.get(source, 0) + (at < step.accepted)
+
+    def showed(self) -> None:
+        self.stats.ms.setdefault("first_token", self._since())
+
+    def summary(self, stream: TextStream, prompt: tuple[int, ...]) -> CompletionSummary:
+        ms = self.stats.ms
+        ms["total"] = self._since()
+        ms.setdefault("first_token", ms["total"])
+        ms["overhead"] = max(0.0, ms["total"] - ms["prefill"] - ms["draft"] - ms["verify"])
+        assert stream.reason is not None
+        return CompletionSummary(
+            stream.text, tuple(stream.token_ids), prompt, stream.reason, self.stats, tuple(self._rounds)
+        )
+
+
+def _load_draft(
+    name: str, dtype: Dtype, models: Path, report: Report, target: LoadedModel
+) -> tuple[LoadedModel | None, str]:
+    try:
+        draft = load(name, "bfloat16" if dtype == "nf4" else dtype, models, report)
+        if difference := target.tokenizer.mismatch(draft.tokenizer):
+            raise VocabularyMismatch(
+                f"{name} counts in other tokens than {target.name} ({difference}); choose another draft"
+            )
+    except EngineError as error:
+        log.warning("no draft model, prompt lookup alone: %s", error)
+        return None, f"no draft model, prompt lookup alone: {error}"
+    return draft, ""
+
+
+def _normalised(request: CompletionRequest) -> _Document:
+    text, cursor = request.text, request.cursor
+    if not 0 <= cursor <= len(text):
+        raise RequestError(f"cursor {cursor} is outside {request.path}, which has {len(text)} characters")
+    before, line_break = text[:cursor], "\r\n" if "\r\n" in text else "\n"
+    if before.endswith("\r") and text[cursor : cursor + 1] == "\n":
+        before = before[:-1]  # the cursor cannot stand inside a line break
+        cursor -= 1
+    before, after = _plain(before), text[cursor:].replace("\r\n", "\n")
+    buffers = tuple(replace(buffer, text=_plain(buffer.text)) for buffer in request.buffers)
+    return _Document(replace(request, text=before + after, cursor=len(before), buffers=buffers), line_break)
+
+
+def _plain(text: str) -> str:
+    return text.removeprefix("\ufeff").replace("\r\n", "\n")
+
+
+def _stop_context(request: CompletionRequest) -> StopContext:
+    before = request.text[max(0, request.cursor - STOP_CONTEXT) : request.cursor]
+    after = request.text[request.cursor : request.cursor + STOP_CONTEXT]
+    return StopContext(before, after, request.limits.stop, request.language)

@@ -1,0 +1,257 @@
+"""From the name of a model to a network ready to run and its tokenizer.
+
+A name is a file of the catalogue, a GGUF file, a folder, or a hub id. What is slow to read is converted once into a
+prepared folder beside the models: tokenizer, configuration, end tokens, and weights as int8 or bf16 safetensors.
+Only safetensors and GGUF are read, and no code from a model folder ever runs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from filelock import FileLock
+from safetensors.torch import save_file
+
+from engine import prepare
+from engine.catalog import ModelRepository, load_catalog
+from engine.config import Dtype
+from engine.errors import ConfigError, EngineError, ModelLoadError, OutOfMemory
+from engine.int8_linear import choose_backend
+from engine.model import ForwardModel
+from engine.pull import pull_repository
+from engine.tokenizer import CodeTokenizer
+from engine.weights_check import inspect_folder, inspect_gguf
+
+log = logging.getLogger(__name__)
+
+Report = Callable[[str], None]
+"""Told in a few words what is going on; loading a model for the first time takes a minute."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """A network, its vocabulary, the ids that end a text, and plain words about anything unusual."""
+
+    name: str
+    network: ForwardModel
+    tokenizer: CodeTokenizer
+    ends: frozenset[int]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a model's files are: a folder, or one GGUF file in it."""
+
+    folder: Path
+    gguf: str | None = None
+
+    @property
+    def path(self) -> Path:
+        """The file or folder a message should name."""
+        return self.folder / self.gguf if self.gguf else self.folder
+
+    @property
+    def weight_files(self) -> list[Path]:
+        """The files whose change makes a prepared copy stale."""
+        return [self.path] if self.gguf else sorted(self.folder.glob("*.safetensors"))
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """How transformers wants it named."""
+        where: dict[str, Any] = {"pretrained_model_name_or_path": str(self.folder), "trust_remote_code": False}
+        return where | ({"gguf_file": self.gguf} if self.gguf else {})
+
+
+def find_source(name: str, models: Path) -> Source:
+    """Resolve a model's name and look its files over; a hub id that is not there yet is fetched."""
+    file = load_catalog().files.get(name)
+    path = file.path_in(models) if file else Path(name).expanduser()
+    if file or path.suffix == ".gguf":
+        inspect_gguf(path)
+        return Source(path.parent.resolve(), path.name)
+    if not path.exists() and _is_hub_id(name):
+        path = pull_repository(ModelRepository(name, 0), models)
+    inspect_folder(path)
+    return Source(path.resolve())
+
+
+def _is_hub_id(name: str) -> bool:
+    return name.count("/") == 1 and not name.startswith((".", "/", "~")) and "\\" not in name
+
+
+def load(name: str, dtype: Dtype, models: Path, report: Report) -> LoadedModel:
+    """Load a model by name. `dtype` auto is int8 where the family allows it and bfloat16 elsewhere."""
+    source = find_source(name, models)
+    with _explained(source):
+        prepared = _prepared_folder(source, models)
+        with FileLock(prepared / "lock"):  # two windows must not convert the same model at once
+            return _Loading(name, source, prepared, report).load(dtype)
+
+
+@contextmanager
+def _explained(source: Source) -> Iterator[None]:
+    """Turn whatever a library raises into one sentence that names the file."""
+    try:
+        yield
+    except EngineError:
+        raise
+    except (MemoryError, torch.OutOfMemoryError) as error:
+        raise OutOfMemory(f"{source.path} does not fit into memory; choose a smaller profile or model") from error
+    except Exception as error:
+        reason = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
+        raise ModelLoadError(
+            f"{source.path} could not be read as a causal language model ({reason}); fetch it again or name another"
+        ) from error
+
+
+def _prepared_folder(source: Source, models: Path) -> Path:
+    stamp = hashlib.sha256()
+    for file in source.weight_files:
+        status = file.stat()
+        stamp.update(f"{file}|{status.st_size}|{status.st_mtime_ns}\n".encode())
+    folder = models.parent / "prepared" / f"{source.path.stem}-{stamp.hexdigest()[:12]}"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+class _Loading:
+    """One model on its way into memory."""
+
+    def __init__(self, name: str, source: Source, prepared: Path, report: Report) -> None:
+        self._name, self._source, self._prepared, self._report = name, source, prepared, report
+
+    def load(self, dtype: Dtype) -> LoadedModel:
+        facts = self._facts()
+        obstacle = facts["obstacle"]
+        notes: tuple[str, ...] = ()
+        if dtype == "int8" and obstacle:
+            raise ModelLoadError(
+                f"{self._source.path} cannot run in int8 ({obstacle}); set dtype to bfloat16 or float32"
+            )
+        tokenizer = self._tokenizer()
+        if dtype == "int8" or (dtype == "auto" and not obstacle):
+            network = self._int8()
+        else:
+            network = self._transformers("bfloat16" if dtype == "auto" else dtype)
+            notes = (
+                f"{self._name} runs in transformers' modules: where logits nearly tie, drafts may change its text",
+            )
+        return LoadedModel(self._name, network, tokenizer, tokenizer.controls | frozenset(facts["ends"]), notes)
+
+    def _facts(self) -> dict[str, Any]:
+        """What the configuration says, kept so that a later start need not import transformers (4 s) to know it."""
+        kept = self._prepared / "facts.json"
+        if not kept.is_file():
+            config = _quiet_transformers().AutoConfig.from_pretrained(**self._source.options)
+            _write(self._prepared / "config.json", json.dumps(_plain_config(config)))
+            _write(kept, json.dumps({"obstacle": prepare.lean_obstacle(config), "ends": self._end_ids(config)}))
+        facts: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
+        return facts
+
+    def _tokenizer(self) -> CodeTokenizer:
+        own = self._source.folder / "tokenizer.json"
+        if not self._source.gguf and own.is_file():
+            return CodeTokenizer.from_file(own)
+        converted = self._prepared / "tokenizer.json"
+        if not converted.is_file():
+            self._report(f"reading the tokenizer of {self._name}")
+            fast = _quiet_transformers().AutoTokenizer.from_pretrained(**self._source.options)
+            _write(converted, fast.backend_tokenizer.to_str())
+        return CodeTokenizer.from_file(converted)
+
+    def _end_ids(self, config: Any) -> list[int]:  # noqa: ANN401
+        """All ids the model's files call an end; its sampling defaults are deliberately not read."""
+        ends = [config.eos_token_id]
+        generation = self._source.folder / "generation_config.json"
+        if not self._source.gguf and generation.is_file():
+            ends.append(json.loads(generation.read_text(encoding="utf-8")).get("eos_token_id"))
+        flat = [i for end in ends for i in (end if isinstance(end, list) else [end])]
+        return [i for i in flat if i is not None]
+
+    def _int8(self) -> ForwardModel:
+        backend = choose_backend()
+        path = self._prepared / f"int8-{backend.levels}.safetensors"
+        if not prepare.is_current(path, backend):
+            self._report(f"converting {self._name} to int8, once (about a minute)")
+            model = self._read_module("bfloat16")
+            with _replacing(path) as partial:
+                prepare.prepare(model, backend, partial)
+        self._report(f"loading {self._name}")
+        return prepare.read_lean(path, backend)
+
+    def _transformers(self, dtype: Dtype) -> ForwardModel:
+        from engine.hf_forward import HfModel
+
+        if not self._source.gguf or dtype == "nf4":
+            self._report(f"loading {self._name}")
+            return HfModel(self._read_module(dtype))
+        folder = self._prepared / "bf16"
+        weights = folder / "model.safetensors"
+        if not weights.is_file():
+            self._report(f"converting {self._name}, once (about a minute)")
+            folder.mkdir(exist_ok=True)
+            state = self._read_module("bfloat16").state_dict()
+            _write(folder / "config.json", (self._prepared / "config.json").read_text(encoding="utf-8"))
+            with _replacing(weights) as partial:
+                save_file({k: v.contiguous().clone() for k, v in state.items()}, partial, {"format": "pt"})
+        self._report(f"loading {self._name}")
+        return HfModel(_Loading(self._name, Source(folder), self._prepared, self._report)._read_module(dtype))
+
+    def _read_module(self, dtype: Dtype) -> Any:  # noqa: ANN401
+        transformers = _quiet_transformers()
+        options = self._source.options | {"use_safetensors": True if not self._source.gguf else None}
+        if dtype == "nf4":
+            options["quantization_config"] = _nf4(transformers)
+        elif self._source.gguf and hasattr(transformers, "GgufConfig"):
+            options["quantization_config"] = transformers.GgufConfig(dequantize=True)
+        kind = torch.float32 if dtype == "float32" else torch.bfloat16
+        device = {"device_map": {"": 0}} if torch.cuda.is_available() else {}
+        return transformers.AutoModelForCausalLM.from_pretrained(**options, **device, dtype=kind)
+
+
+def _nf4(transformers: Any) -> Any:  # noqa: ANN401
+    if not torch.cuda.is_available():
+        raise ConfigError("dtype nf4 needs a CUDA device and none is visible; choose profile cpu or dtype int8")
+    # The compute type defaults to float32, for which bitsandbytes has no 4-bit tensor-core kernel.
+    return transformers.BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=torch.bfloat16,
+    )
+
+
+def _quiet_transformers() -> Any:  # noqa: ANN401
+    import transformers
+
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    return transformers
+
+
+def _plain_config(config: Any) -> dict[str, Any]:  # noqa: ANN401
+    values = json.loads(config.to_json_string(use_diff=False))
+    values.pop("quantization_config", None)  # describes the GGUF file, not the converted weights
+    return {key: value for key, value in values.items() if value is not None}
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """Write beside `path` and move into place, so that an interrupted conversion leaves nothing half-done."""
+    partial = path.with_name(f"{path.name}.partial")
+    yield partial
+    partial.replace(path)
+
+
+def _write(path: Path, text: str) -> None:
+    with _replacing(path) as partial:
+        partial.write_text(text, encoding="utf-8")
