@@ -7,17 +7,16 @@ completions, and what the planner has learnt.
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from engine.catalog import models_dir, resolve_profile
-from engine.config import Dtype, EngineConfig
+from engine.catalog import models_dir
+from engine.config import EngineConfig
 from engine.core import (
     CancelToken,
     CompletionChunk,
@@ -30,20 +29,19 @@ from engine.core import (
 )
 from engine.decoder import DecodeJob, SpeculativeDecoder
 from engine.drafters import Drafter, LookupDrafter, ModelDrafter, Tokens
-from engine.errors import ConfigError, EngineError, OutOfMemory, RequestError, VocabularyMismatch
+from engine.errors import ConfigError, OutOfMemory, RequestError
 from engine.fim import find_template
 from engine.healing import Healer
-from engine.loader import LoadedModel, Report, load
+from engine.loader import LoadedModel, Report
 from engine.lookup import Corpus, PastCompletions
 from engine.model import Cancelled, ModelRunner
+from engine.models import LoadedModels, load_models
 from engine.planner import Planner
-from engine.prompt import PromptPlan, PromptPlanner
+from engine.prompt import DEFAULT_STYLE, PromptPlan, PromptPlanner, PromptStyle
 from engine.stops import StopContext
 from engine.text_stream import TextStream
 from engine.token_index import TokenIndex
 from engine.verifier import Verifier
-
-log = logging.getLogger(__name__)
 
 STOP_CONTEXT = 4000  # characters each side of the cursor that stop rules look at
 PAST_CONTEXT = 16  # tokens before a completion that are remembered with it, so that it can be found again
@@ -60,20 +58,14 @@ class _Document:
 class Engine:
     """Completes code with a target model, drafting from open text and, if there is one, from a draft model."""
 
-    def __init__(
-        self,
-        target: LoadedModel,
-        draft: LoadedModel | None,
-        config: EngineConfig,
-        context_tokens: int,
-        load_ms: float = 0.0,
-    ) -> None:
+    def __init__(self, models: LoadedModels, config: EngineConfig, style: PromptStyle = DEFAULT_STYLE) -> None:
         """Take loaded models; `Engine.load` finds and loads them."""
         if config.threads:
             torch.set_num_threads(config.threads)
-        self.config = config
-        self.notes: list[str] = list(target.notes)
-        self._target, self._load_ms = target, load_ms
+        target = models.target
+        context_tokens = config.context_tokens or models.context_tokens
+        self.config, self._target, self._load_ms = config, target, models.load_ms
+        self.notes: list[str] = list(models.notes)
         tokenizer = target.tokenizer
         template = find_template(tokenizer)
         if template.order == "prefix":
@@ -82,13 +74,13 @@ class Engine:
             raise ConfigError(
                 f"context_tokens is {context_tokens}, the model holds {target.network.max_length}; set it lower"
             )
-        self._planner = PromptPlanner(tokenizer, template, context_tokens)
+        self._planner = PromptPlanner(tokenizer, template, context_tokens, style)
         self._index = TokenIndex(tokenizer.encode)
         self._past = PastCompletions()
         healer = Healer(tokenizer.token_bytes)
         runner = ModelRunner(target.network, config.cache_slots)
         self._lookup = LookupDrafter(healer)
-        self._drafters = self._choose_drafters(draft, healer)
+        self._drafters = self._choose_drafters(models.draft, healer)
         self._runners = [runner, *(d.runner for d in self._drafters if isinstance(d, ModelDrafter))]
         self._decoder = SpeculativeDecoder(
             runner, Verifier(runner, healer, tokenizer.size), healer, self._drafters, Planner(), config.max_draft
@@ -97,22 +89,7 @@ class Engine:
     @classmethod
     def load(cls, config: EngineConfig, report: Report = lambda _: None, models: Path | None = None) -> Engine:
         """Load what `config` asks for. A broken target raises; a broken draft is said once and lookup serves alone."""
-        began = time.perf_counter()
-        folder = models_dir(models)
-        profile, why = resolve_profile(config.profile)
-        log.info("profile %s: %s", profile.name, why)
-        custom = config.target is not None
-        dtype: Dtype = config.dtype if custom or config.dtype != "auto" else profile.dtype
-        target = load(config.target or profile.target.name, dtype, folder, report)
-        draft_name = config.draft if config.draft is not None else (profile.draft.name if profile.draft else "")
-        draft, fault = None, ""
-        if draft_name and "model" in config.drafters:
-            draft, fault = _load_draft(draft_name, dtype, folder, report, target)
-        loaded = (time.perf_counter() - began) * 1e3
-        engine = cls(target, draft, config, config.context_tokens or profile.context_tokens, loaded)
-        if fault:
-            engine.notes.append(fault)
-        return engine
+        return cls(load_models(config, report, models_dir(models)), config)
 
     def _choose_drafters(self, draft: LoadedModel | None, healer: Healer) -> list[Drafter]:
         names = self.config.drafters
@@ -129,6 +106,10 @@ class Engine:
     def plan(self, request: CompletionRequest) -> PromptPlan:
         """Return the exact prompt a request leads to, with its segments."""
         return self._planner.plan(_normalised(request).request)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of token ids; control tokens have none, an unfinished character shows as U+FFFD."""
+        return self._target.tokenizer.decode_bytes(ids).decode("utf-8", "replace")
 
     def forget(self, path: str) -> None:
         """Drop everything learnt from a document: it was closed, or may no longer be used."""
@@ -258,21 +239,6 @@ class _Completion:
         return CompletionSummary(
             stream.text, tuple(stream.token_ids), prompt, stream.reason, self.stats, tuple(self._rounds)
         )
-
-
-def _load_draft(
-    name: str, dtype: Dtype, models: Path, report: Report, target: LoadedModel
-) -> tuple[LoadedModel | None, str]:
-    try:
-        draft = load(name, "bfloat16" if dtype == "nf4" else dtype, models, report)
-        if difference := target.tokenizer.mismatch(draft.tokenizer):
-            raise VocabularyMismatch(
-                f"{name} counts in other tokens than {target.name} ({difference}); choose another draft"
-            )
-    except EngineError as error:
-        log.warning("no draft model, prompt lookup alone: %s", error)
-        return None, f"no draft model, prompt lookup alone: {error}"
-    return draft, ""
 
 
 def _normalised(request: CompletionRequest) -> _Document:

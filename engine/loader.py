@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -231,6 +232,7 @@ def _nf4(transformers: Any) -> Any:  # noqa: ANN401
 
 
 def _quiet_transformers() -> Any:  # noqa: ANN401
+    os.environ.setdefault("TQDM_DISABLE", "1")  # reading a GGUF draws a bar that cannot be switched off otherwise
     import transformers
 
     transformers.utils.logging.set_verbosity_error()

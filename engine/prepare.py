@@ -7,7 +7,8 @@ frequencies, and the sizes as metadata. Reading it takes seconds where convertin
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from engine.int8_linear import Backend, Linear, quantise_weight
 
 FORMAT = "1"  # raise it when the file's meaning changes: older files are then prepared anew
 FAMILY = ("qwen2", "llama", "mistral")
+LINEARS = ("qkv", "out", "gate_up", "down")
 SUPPORTED_ROPE = ("default", "linear", "llama3")
 
 
@@ -137,33 +139,35 @@ def is_current(path: Path, backend: Backend) -> bool:
     return metadata.get("format") == FORMAT and int(metadata.get("levels", 0)) <= backend.levels
 
 
-@torch.inference_mode()
 def read_lean(path: Path, backend: Backend) -> LeanModel:
     """Pack the prepared weights of `path` for the forward pass."""
-    with safe_open(path, "pt") as file:
+    with safe_open(path, "pt") as file, ThreadPoolExecutor(torch.get_num_threads()) as pool:
         metadata = file.metadata()
         shape = LeanShape(**json.loads(metadata["shape"]))
 
-        def linear(name: str) -> Linear:
-            return backend.pack(file.get_tensor(f"{name}.codes"), file.get_tensor(f"{name}.scale"))
+        def linear(name: str) -> Future[Linear]:
+            return pool.submit(backend.pack, file.get_tensor(f"{name}.codes"), file.get_tensor(f"{name}.scale"))
 
-        def layer(index: int) -> LeanLayer:
-            at = f"layers.{index}."
-            return LeanLayer(
-                input_norm=file.get_tensor(at + "input_norm"),
-                qkv=linear(at + "qkv"),
-                qkv_bias=file.get_tensor(at + "qkv_bias"),
-                out=linear(at + "out"),
-                post_norm=file.get_tensor(at + "post_norm"),
-                gate_up=linear(at + "gate_up"),
-                down=linear(at + "down"),
-            )
-
+        parts = [[linear(f"layers.{index}.{name}") for name in LINEARS] for index in range(shape.layers)]
+        head = linear("head")
+        layers = [_layer(file, f"layers.{index}.", part) for index, part in enumerate(parts)]
         rope = _rope(file.get_tensor("inv_freq"), shape.max_length, float(metadata["rope_scaling"]))
-        layers = [layer(index) for index in range(shape.layers)]
         return LeanModel(
-            shape, file.get_tensor("embedding"), layers, file.get_tensor("final_norm"), linear("head"), rope
+            shape, file.get_tensor("embedding"), layers, file.get_tensor("final_norm"), head.result(), rope
         )
+
+
+def _layer(file: Any, at: str, parts: Sequence[Future[Linear]]) -> LeanLayer:  # noqa: ANN401  (safetensors is untyped)
+    qkv, out, gate_up, down = (part.result() for part in parts)
+    return LeanLayer(
+        input_norm=file.get_tensor(at + "input_norm"),
+        qkv=qkv,
+        qkv_bias=file.get_tensor(at + "qkv_bias"),
+        out=out,
+        post_norm=file.get_tensor(at + "post_norm"),
+        gate_up=gate_up,
+        down=down,
+    )
 
 
 def _rope(inv_freq: Tensor, length: int, scaling: float) -> Tensor:

@@ -9,7 +9,7 @@ What was typed since the anchor stands behind the middle marker, as if the model
 and a keystroke appends one to three tokens to a cached prompt.
 
 Anchor and windows are functions of the text and the cursor alone, in coarse steps: the anchor is the last line whose
-number divides by ANCHOR_LINES, window starts lie on a grid of half a budget. So the same document gives the same
+number divides by `anchor_lines`, window starts lie on a grid of half a budget. So the same document gives the same
 prompt in an editor and at a terminal, and nothing has to be remembered or invalidated. The one thing remembered is
 which parts of other buffers were chosen, so that they do not change under the user's hands.
 """
@@ -26,10 +26,22 @@ from engine.errors import ConfigError
 from engine.fim import FimTemplate
 from engine.tokenizer import CodeTokenizer
 
-ANCHOR_LINES = 8
 CHARS_PER_TOKEN = 3  # code averages 3.3 with the vocabularies in use; fewer means the window fits more often
-HEALED_TOKENS = 1
 MIN_CONTEXT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class PromptStyle:
+    """How a prompt is cut. `anchor_lines` 0 splits at the cursor, `healed_tokens` 0 leaves the typed end as it is.
+
+    Other values than the defaults are for comparison: docs/prompt-quality.md has the measurements.
+    """
+
+    anchor_lines: int = 8
+    healed_tokens: int = 1
+
+
+DEFAULT_STYLE = PromptStyle()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,26 +82,30 @@ class PromptPlanner:
     """Plans prompts for one model."""
 
     def __init__(
-        self, tokenizer: CodeTokenizer, template: FimTemplate, context_tokens: int, *, anchored: bool = True
+        self,
+        tokenizer: CodeTokenizer,
+        template: FimTemplate,
+        context_tokens: int,
+        style: PromptStyle = DEFAULT_STYLE,
     ) -> None:
-        """Take the budget in tokens. `anchored` False splits at the cursor, for comparison only."""
+        """Take the budget in tokens; it bounds everything but the room for the answer."""
         if context_tokens < MIN_CONTEXT:
             raise ConfigError(f"context_tokens is {context_tokens}; no prompt fits below {MIN_CONTEXT}, set it higher")
-        self._tokenizer, self._template, self._anchored = tokenizer, template, anchored
+        self._tokenizer, self._template, self._style = tokenizer, template, style
         self._budget = context_tokens
         self._chooser = ChunkChooser()
 
-    def plan(self, request: CompletionRequest, healed_tokens: int = HEALED_TOKENS) -> PromptPlan:
-        """Return the prompt for a request; `healed_tokens` 0 switches healing off."""
+    def plan(self, request: CompletionRequest) -> PromptPlan:
+        """Return the prompt for a request."""
         context_budget = self._budget * 3 // 10 if request.buffers and self._template.order != "prefix" else 0
         rest = self._budget - context_budget
         shares = (rest, 0) if self._template.order == "prefix" else (rest * 7 // 10, rest * 3 // 10)
-        window = place_window(request.text, request.cursor, *shares, anchored=self._anchored)
+        window = place_window(request.text, request.cursor, *shares, self._style.anchor_lines)
         chunks = self._chooser.choose(request, window.start, context_budget * CHARS_PER_TOKEN)
         builder = _Builder(self._tokenizer, self._template)
         builder.context(chunks, request.path)
         builder.document(request.text, window, *shares)
-        return builder.healed(healed_tokens, window)
+        return builder.healed(self._style.healed_tokens, window)
 
     def forget(self, path: str) -> None:
         """Forget what was chosen for or from a document."""
@@ -163,10 +179,13 @@ class _Builder:
         self._text("typed", text[window.anchor : window.cursor], self._typed)
 
     def healed(self, tokens: int, window: Window) -> PromptPlan:
-        """Take back up to `tokens` tokens of the typed part; never past a line break."""
+        """Take back the last token of the typed part, and up to `tokens` of them while they are one word.
+
+        Never past a line break.
+        """
         table = self._tokenizer.token_bytes
         owed = b""
-        while self._typed and tokens and not table[self._typed[-1]].endswith((b"\n", b"\r")):
+        while self._typed and tokens and _may_heal(table[self._typed[-1]], owed):
             owed = table[self._typed.pop()] + owed
             self._ids.pop()
             tokens -= 1
@@ -175,10 +194,20 @@ class _Builder:
         return PromptPlan(tuple(self._ids), owed, tuple(self._typed), window, tuple(self._segments))
 
 
-def place_window(text: str, cursor: int, prefix_tokens: int, suffix_tokens: int, *, anchored: bool = True) -> Window:
+def _may_heal(token: bytes, owed: bytes) -> bool:
+    if token.endswith((b"\n", b"\r")):
+        return False
+    return not owed or (_in_word(token[-1:]) and _in_word(owed[:1]))
+
+
+def _in_word(byte: bytes) -> bool:
+    return byte.isalnum() or byte == b"_" or byte >= b"\x80"
+
+
+def place_window(text: str, cursor: int, prefix_tokens: int, suffix_tokens: int, anchor_lines: int) -> Window:
     """Choose which part of a document to show, by characters, on a coarse grid; cuts fall between lines if possible."""
     prefix_chars, suffix_chars = prefix_tokens * CHARS_PER_TOKEN, suffix_tokens * CHARS_PER_TOKEN
-    anchor = find_anchor(text, cursor, prefix_chars // 2) if anchored else cursor
+    anchor = find_anchor(text, cursor, prefix_chars // 2, anchor_lines) if anchor_lines else cursor
     start = 0
     if anchor > prefix_chars:
         step = max(prefix_chars // 2, 1)
@@ -191,11 +220,11 @@ def place_window(text: str, cursor: int, prefix_tokens: int, suffix_tokens: int,
     return Window(start, anchor, cursor, end)
 
 
-def find_anchor(text: str, cursor: int, most: int) -> int:
+def find_anchor(text: str, cursor: int, most: int, anchor_lines: int) -> int:
     """Return the line start that divides prefix from typed text: coarse, and at most `most` characters back."""
     line_start = text.rfind("\n", 0, cursor) + 1
     anchor = line_start
-    for _ in range(text.count("\n", 0, cursor) % ANCHOR_LINES):
+    for _ in range(text.count("\n", 0, cursor) % anchor_lines):
         anchor = text.rfind("\n", 0, anchor - 1) + 1
     if cursor - anchor > most:
         anchor = line_start

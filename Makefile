@@ -1,0 +1,46 @@
+# Everything a person or CI does, each in one word. `demo` and `test` set up what they need by themselves.
+
+PYTHON ?= python3
+# The release our bits were checked on, and one whose CPU build is small. Set TORCH=torch for the newest.
+TORCH ?= torch==2.13.*
+DATA ?= ../shared/eval-data
+VENV := .venv
+ifeq ($(OS),Windows_NT)
+BIN := $(VENV)/Scripts
+else
+BIN := $(VENV)/bin
+endif
+READY := $(VENV)/ready
+
+.PHONY: demo check test test-editors bench clean
+
+demo: $(READY)
+	$(BIN)/foretype pull cpu
+	$(BIN)/foretype complete docs/demo/shop.py:23:9 --buffer docs/demo/orders.py --profile cpu --trace
+
+test: $(READY)
+	$(BIN)/foretype pull cpu-small
+	$(BIN)/python -m pytest --data $(DATA)
+
+check: $(READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+# Real editors come with the language server and the extension; until then there is nothing to drive.
+test-editors:
+	@echo "test-editors: no editor tests yet"
+
+bench: $(READY)
+	$(BIN)/foretype pull cpu
+	$(BIN)/foretype bench --suite drafters --profile cpu --data $(DATA) --count 8
+
+$(READY): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet "$(TORCH)"
+	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	$(BIN)/python -c "open('$(READY)', 'w').close()"
+
+clean:
+	$(PYTHON) -c "import shutil; shutil.rmtree('$(VENV)', ignore_errors=True)"

@@ -1,0 +1,66 @@
+"""A target and its draft, loaded by profile: what an engine is built on.
+
+A broken target raises. A broken draft, or one that counts in other tokens, is said once; lookup then serves alone.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.catalog import resolve_profile
+from engine.config import Dtype, EngineConfig
+from engine.errors import EngineError, VocabularyMismatch
+from engine.loader import LoadedModel, Report, load
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModels:
+    """What a profile or explicit names led to. `notes` are plain words for the user; `load_ms` took it all."""
+
+    target: LoadedModel
+    draft: LoadedModel | None = None
+    context_tokens: int = 1024
+    notes: tuple[str, ...] = ()
+    load_ms: float = 0.0
+
+
+def load_models(config: EngineConfig, report: Report, folder: Path) -> LoadedModels:
+    """Load the models `config` asks for from the models folder."""
+    began = time.perf_counter()
+    profile, why = resolve_profile(config.profile)
+    log.info("profile %s: %s", profile.name, why)
+    # A profile's weight format belongs to its models; other models get the format that suits them.
+    dtype: Dtype = config.dtype if config.target is not None or config.dtype != "auto" else profile.dtype
+    target = load(config.target or profile.target.name, dtype, folder, report)
+    draft, fault = None, ""
+    name = _draft_name(config, profile.draft.name if profile.draft else "")
+    if name:
+        try:
+            draft = _load_draft(name, "bfloat16" if dtype == "nf4" else dtype, folder, report, target)
+        except EngineError as error:
+            fault = f"no draft model, prompt lookup alone: {error}"
+            log.warning("%s", fault)
+    notes = (*target.notes, *((fault,) if fault else ()))
+    return LoadedModels(target, draft, profile.context_tokens, notes, (time.perf_counter() - began) * 1e3)
+
+
+def _draft_name(config: EngineConfig, profiled: str) -> str:
+    if "model" not in config.drafters:
+        return ""
+    if config.draft is not None:
+        return config.draft
+    return profiled if config.target is None else ""  # a profile's draft belongs to the profile's target
+
+
+def _load_draft(name: str, dtype: Dtype, folder: Path, report: Report, target: LoadedModel) -> LoadedModel:
+    draft = load(name, dtype, folder, report)
+    if difference := target.tokenizer.mismatch(draft.tokenizer):
+        raise VocabularyMismatch(
+            f"{name} counts in other tokens than {target.name} ({difference}); name a draft of the same family"
+        )
+    return draft
