@@ -161,7 +161,8 @@ def _prompt_sets(data: Path, count: int) -> dict[str, list[Hole]]:
 
 def _drafter_engines(models: LoadedModels, config: EngineConfig) -> dict[str, Engine]:
     possible = {n: d for n, d in DRAFTERS.items() if models.draft is not None or "model" not in d}
-    return {name: Engine(models, replace(config, drafters=d)) for name, d in possible.items()}
+    plain = Engine(models, replace(config, drafters=()))
+    return {name: Engine(models, replace(config, drafters=d), sharing=plain) for name, d in possible.items()}
 
 
 def _prompt_engines(models: LoadedModels, config: EngineConfig) -> dict[str, Engine]:
@@ -184,6 +185,8 @@ def _measure(
             first = first or summary
             result.tallies.setdefault((name, variant), Tally()).add(summary, hole, first)
             progress.advance(task)
+        for engine in engines.values():
+            engine.forget(hole.path)  # the next hole may be cut from the same file: nothing of this one may help it
 
 
 def _complete(engine: Engine, hole: Hole, limits: Limits) -> CompletionSummary:
@@ -191,7 +194,6 @@ def _complete(engine: Engine, hole: Hole, limits: Limits) -> CompletionSummary:
     for chunk in engine.complete(hole.request(limits)):
         summary = chunk.summary
     assert summary is not None
-    engine.forget(hole.path)  # the next hole may be cut from the same file: nothing of this one may help it
     return summary
 
 

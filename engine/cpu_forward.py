@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from engine.exact_rows import exact_bmm, least_rows
 from engine.int8_linear import ACTIVATION_LEVELS, Linear
 from engine.kv_cache import KVCache
 
@@ -152,6 +153,7 @@ class _Step:
         self, shape: LeanShape, cache: LeanCache, start: int, rows: int, q_rope: Tensor, k_rope: Tensor
     ) -> None:
         self.shape, self.start, self.rows = shape, start, rows
+        self.least = least_rows(shape.kv_heads, shape.group, shape.head_dim)
         self.end = start + rows
         self.padded = -(-self.end // KEY_BLOCK) * KEY_BLOCK
         cache.reserve(self.padded)
@@ -174,11 +176,20 @@ class _Step:
         keys[:, :, self.start : self.end] = k.permute(1, 2, 0)
         values[:, self.start : self.end] = heads[:, s.heads + s.kv_heads :].permute(1, 0, 2)
         q = q.view(rows, s.kv_heads, s.group, s.head_dim).permute(1, 0, 2, 3)
-        scores = torch.bmm(q.reshape(s.kv_heads, rows * s.group, s.head_dim), keys)
+        scores = exact_bmm(q.reshape(s.kv_heads, rows * s.group, s.head_dim), keys, self.least, s.group)
         scores[:, :, self.start :] += self.mask
-        mixed = _weighted(torch.softmax(scores, dim=-1), values)
+        mixed = self._weighted(torch.softmax(scores, dim=-1), values)
         mixed = mixed.view(s.kv_heads, rows, s.group, s.head_dim).permute(1, 0, 2, 3)
         return mixed.reshape(rows, s.heads * s.head_dim)
+
+    def _weighted(self, probabilities: Tensor, values: Tensor) -> Tensor:
+        """[kv, m, keys] x [kv, keys, head_dim], block by block at fixed places: the length must not matter."""
+        blocks = zip(torch.split(probabilities, KEY_BLOCK, -1), torch.split(values, KEY_BLOCK, 1), strict=True)
+        products = [exact_bmm(p, v, self.least, self.shape.group) for p, v in blocks]
+        total = products[0]
+        for product in products[1:]:
+            total += product
+        return total
 
 
 def _quantise(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -194,11 +205,3 @@ def _rotate(x: Tensor, rope: Tensor) -> Tensor:
     """Rotate adjacent pairs of [rows, heads, head_dim] by complex [rows, 1, head_dim / 2]."""
     pairs = torch.view_as_complex(x.view(*x.shape[:-1], -1, 2))
     return torch.view_as_real(pairs * rope).flatten(-2)
-
-
-def _weighted(probabilities: Tensor, values: Tensor) -> Tensor:
-    """[kv, m, keys] x [kv, keys, head_dim], summed in blocks at fixed places so that the length does not matter."""
-    total = torch.bmm(probabilities[..., :KEY_BLOCK], values[:, :KEY_BLOCK])
-    for at in range(KEY_BLOCK, values.shape[1], KEY_BLOCK):
-        total.baddbmm_(probabilities[..., at : at + KEY_BLOCK], values[:, at : at + KEY_BLOCK])
-    return total

@@ -58,8 +58,18 @@ class _Document:
 class Engine:
     """Completes code with a target model, drafting from open text and, if there is one, from a draft model."""
 
-    def __init__(self, models: LoadedModels, config: EngineConfig, style: PromptStyle = DEFAULT_STYLE) -> None:
-        """Take loaded models; `Engine.load` finds and loads them."""
+    def __init__(
+        self,
+        models: LoadedModels,
+        config: EngineConfig,
+        style: PromptStyle = DEFAULT_STYLE,
+        sharing: Engine | None = None,
+    ) -> None:
+        """Take loaded models; `Engine.load` finds and loads them.
+
+        `sharing` names an engine on the same models whose caches this one uses too: variants compared on one prompt
+        need not compute it twice.
+        """
         if config.threads:
             torch.set_num_threads(config.threads)
         target = models.target
@@ -78,10 +88,11 @@ class Engine:
         self._index = TokenIndex(tokenizer.encode)
         self._past = PastCompletions()
         healer = Healer(tokenizer.token_bytes)
-        runner = ModelRunner(target.network, config.cache_slots)
         self._lookup = LookupDrafter(healer)
+        runners = [ModelRunner(m.network, config.cache_slots) for m in (target, models.draft) if m is not None]
+        self._runners: list[ModelRunner] = sharing._runners if sharing else runners
         self._drafters = self._choose_drafters(models.draft, healer)
-        self._runners = [runner, *(d.runner for d in self._drafters if isinstance(d, ModelDrafter))]
+        runner = self._runners[0]
         self._decoder = SpeculativeDecoder(
             runner, Verifier(runner, healer, tokenizer.size), healer, self._drafters, Planner(), config.max_draft
         )
@@ -99,8 +110,7 @@ class Engine:
             return []
         drafters: list[Drafter] = [self._lookup] if "lookup" in names else []
         if draft is not None and "model" in names and getattr(draft.network, "can_truncate", True):
-            runner = ModelRunner(draft.network, self.config.cache_slots)
-            drafters.append(ModelDrafter(runner, healer, self._target.tokenizer.size))
+            drafters.append(ModelDrafter(self._runners[1], healer, self._target.tokenizer.size))
         return drafters
 
     def plan(self, request: CompletionRequest) -> PromptPlan:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -37,9 +38,26 @@ def tiny_draft(tmp_path_factory) -> Path:
     return make_model(tmp_path_factory.mktemp("tiny-draft"), seed=1, num_hidden_layers=1)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _one_thread():
+    """Tiny models gain nothing from a second thread and lose a lot to waiting for it."""
+    import torch
+
+    torch.set_num_threads(1)
+
+
+@pytest.fixture
+def real_models(_real_models):
+    """The real 0.5B with lookup only, on all of torch's threads: bits must hold where the product runs."""
+    import torch
+
+    torch.set_num_threads(os.cpu_count() or 1)
+    yield _real_models
+    torch.set_num_threads(1)
+
+
 @pytest.fixture(scope="session")
-def real_models():
-    """The real 0.5B with lookup only, loaded once for all tests that need truth."""
+def _real_models():
     from engine.config import EngineConfig
     from engine.models import load_models
 
