@@ -166,7 +166,9 @@ def _drafter_engines(models: LoadedModels, config: EngineConfig) -> dict[str, En
 
 
 def _prompt_engines(models: LoadedModels, config: EngineConfig) -> dict[str, Engine]:
-    return {name: Engine(models, replace(config, drafters=("lookup",)), style) for name, style in STYLES.items()}
+    lookup = replace(config, drafters=("lookup",))
+    plain = Engine(models, lookup)
+    return {name: Engine(models, lookup, style, sharing=plain) for name, style in STYLES.items()}
 
 
 def _measure(
@@ -185,6 +187,8 @@ def _measure(
             first = first or summary
             result.tallies.setdefault((name, variant), Tally()).add(summary, hole, first)
             progress.advance(task)
+        if not progress.console.is_terminal:
+            progress.console.print(f"{name}: {progress.tasks[task].completed:.0f} of {progress.tasks[task].total:.0f}")
         for engine in engines.values():
             engine.forget(hole.path)  # the next hole may be cut from the same file: nothing of this one may help it
 
