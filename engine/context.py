@@ -30,7 +30,7 @@ class Chunk:
 
 
 class ChunkChooser:
-    """Chooses chunks and sticks with them while buffers and window allow."""
+    """Chooses chunks and sticks with them while buffers and window allow; an empty choice is made again."""
 
     def __init__(self) -> None:
         self._chosen: OrderedDict[str, tuple[int, int, tuple[Chunk, ...]]] = OrderedDict()
@@ -41,7 +41,7 @@ class ChunkChooser:
         if not others or chars <= 0:
             return ()
         known = self._chosen.get(request.path)
-        if known and known[:2] == (window_start, len(others)) and _still_true(known[2], others):
+        if known and known[2] and known[:2] == (window_start, len(others)) and _still_true(known[2], others):
             return known[2]
         chosen = _best_chunks(request, others, chars)
         self._chosen[request.path] = (window_start, len(others), chosen)

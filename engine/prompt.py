@@ -12,22 +12,27 @@ Anchor and windows are functions of the text and the cursor alone, in coarse ste
 number divides by `anchor_lines`, window starts lie on a grid of half a budget. So the same document gives the same
 prompt in an editor and at a terminal, and nothing has to be remembered or invalidated. The one thing remembered is
 which parts of other buffers were chosen, so that they do not change under the user's hands.
+
+Windows are placed by characters, which is cheap; text that takes more tokens than usual is then cut by tokens, in
+coarse steps too. Where [context] stands is a matter of the family; see engine/fim.py.
 """
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from engine.context import Chunk, ChunkChooser
 from engine.core import CompletionRequest
 from engine.errors import ConfigError
 from engine.fim import FimTemplate
-from engine.tokenizer import CodeTokenizer
+from engine.tokenizer import CodeTokenizer, complete_utf8
 
 CHARS_PER_TOKEN = 3  # code averages 3.3 with the vocabularies in use; fewer means the window fits more often
 MIN_CONTEXT = 64
+LONGEST_CHARACTER = 64  # code points: a cut is not moved farther, however many marks are piled on one letter
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +51,10 @@ DEFAULT_STYLE = PromptStyle()
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A named stretch of the prompt, for explanation: tokens start..end of the prompt and the text they carry."""
+    """A named stretch of the prompt, for explanation: tokens start..end of the prompt and the text they carry.
+
+    Segments follow each other without gaps.
+    """
 
     name: str
     start: int
@@ -78,6 +86,14 @@ class PromptPlan:
     segments: tuple[Segment, ...]
 
 
+class _Shares(NamedTuple):
+    """How many tokens each part may take; `prefix` is for prefix and typed part together."""
+
+    prefix: int
+    suffix: int
+    context: int
+
+
 class PromptPlanner:
     """Plans prompts for one model."""
 
@@ -97,15 +113,20 @@ class PromptPlanner:
 
     def plan(self, request: CompletionRequest) -> PromptPlan:
         """Return the prompt for a request."""
-        context_budget = self._budget * 3 // 10 if request.buffers and self._template.order != "prefix" else 0
-        rest = self._budget - context_budget
-        shares = (rest, 0) if self._template.order == "prefix" else (rest * 7 // 10, rest * 3 // 10)
-        window = place_window(request.text, request.cursor, *shares, self._style.anchor_lines)
-        chunks = self._chooser.choose(request, window.start, context_budget * CHARS_PER_TOKEN)
-        builder = _Builder(self._tokenizer, self._template)
-        builder.context(chunks, request.path)
-        builder.document(request.text, window, *shares)
+        shares = self._shares(request)
+        window = place_window(request.text, request.cursor, shares.prefix, shares.suffix, self._style.anchor_lines)
+        chunks = self._chooser.choose(request, window.start, shares.context * CHARS_PER_TOKEN)
+        builder = _Builder(self._tokenizer, self._template, shares)
+        window = builder.document(request, window, chunks)
         return builder.healed(self._style.healed_tokens, window)
+
+    def _shares(self, request: CompletionRequest) -> _Shares:
+        if self._template.order == "prefix":
+            return _Shares(self._budget, 0, 0)
+        others = any(buffer.path != request.path for buffer in request.buffers)
+        context = self._budget * 3 // 10 if others else 0
+        rest = self._budget - context
+        return _Shares(rest * 7 // 10, rest * 3 // 10, context)
 
     def forget(self, path: str) -> None:
         """Forget what was chosen for or from a document."""
@@ -115,8 +136,8 @@ class PromptPlanner:
 class _Builder:
     """Collects ids and the segments they come from."""
 
-    def __init__(self, tokenizer: CodeTokenizer, template: FimTemplate) -> None:
-        self._tokenizer, self._template = tokenizer, template
+    def __init__(self, tokenizer: CodeTokenizer, template: FimTemplate, shares: _Shares) -> None:
+        self._tokenizer, self._template, self._shares = tokenizer, template, shares
         self._ids: list[int] = []
         self._segments: list[Segment] = []
         self._typed: list[int] = []
@@ -128,55 +149,86 @@ class _Builder:
             self._segments.append(Segment("control", len(self._ids), len(self._ids) + 1, name))
             self._ids.append(token)
 
-    def _text(self, name: str, text: str, ids: Sequence[int]) -> None:
-        self._segments.append(Segment(name, len(self._ids), len(self._ids) + len(ids), text))
+    def _text(self, name: str, ids: Sequence[int]) -> None:
+        self._segments.append(self._segment(name, len(self._ids), ids))
         self._ids.extend(ids)
 
-    def _encoded(self, name: str, text: str) -> None:
-        self._text(name, text, self._tokenizer.encode(text))
+    def _segment(self, name: str, start: int, ids: Sequence[int]) -> Segment:
+        return Segment(name, start, start + len(ids), self._tokenizer.decode_bytes(ids).decode("utf-8", "replace"))
 
-    def context(self, chunks: Sequence[Chunk], path: str) -> None:
-        """Write other buffers' chunks, each under its path; families without separators get comments."""
-        if not chunks:
-            return
-        template = self._template
-        if template.file and template.repo:
-            self._control(template.repo)
-            self._encoded("separator", "project\n")
-        for chunk in chunks:
-            self._open_file(chunk.path)
-            self._encoded("context", chunk.text if chunk.text.endswith("\n") else chunk.text + "\n")
-        self._open_file(path)
+    def document(self, request: CompletionRequest, window: Window, chunks: Sequence[Chunk]) -> Window:
+        """Write other files and the document in the family's order; return the window with its final anchor."""
+        encode, table, text = self._tokenizer.encode, self._tokenizer.token_bytes, request.text
+        window = self._fitting_anchor(text, window)
+        self._typed = encode(text[window.anchor : window.cursor])
+        room = self._shares.prefix - _reserve(len(self._typed), self._shares.prefix)
+        prefix = keep_end(encode(text[window.start : window.anchor]), room, table)
+        suffix = keep_start(encode(text[window.cursor : window.end]), self._shares.suffix, table)
+        order, template = self._template.order, self._template
+        if order == "spm":
+            self._control(template.suffix)
+            self._text("suffix", suffix)
+        self._open(request.path, self._fitting_blocks(chunks, request.path))
+        self._text("prefix", prefix)
+        if order == "psm":
+            self._control(template.suffix)
+            self._text("suffix", suffix)
+            self._control(template.middle)
+        self._text("typed", self._typed)
+        return window
 
-    def _open_file(self, path: str) -> None:
-        if self._template.file:
-            self._control(self._template.file)
-            self._encoded("separator", f"{path}\n")
-        else:
-            self._encoded("separator", f"# {path}\n")
+    def _fitting_anchor(self, text: str, window: Window) -> Window:
+        """Move the anchor right, in coarse steps, where the typed part takes more than half of the prefix's tokens."""
+        most = self._shares.prefix // 2
+        ids = self._tokenizer.encode(text[window.anchor : window.cursor])
+        if len(ids) <= most:
+            return window
+        step = max(most // 2, 1)
+        moved = self._tokenizer.decode_bytes(ids[: -(-(len(ids) - most) // step) * step])
+        anchor = window.anchor + len(moved[: complete_utf8(moved)].decode("utf-8", "replace"))
+        return replace(window, anchor=min(safe_cut(text, anchor), window.cursor))
 
-    def document(self, text: str, window: Window, prefix_budget: int, suffix_budget: int) -> None:
-        """Write the document around the cursor in the family's order."""
-        prefix = text[window.start : window.anchor]
-        suffix = text[window.cursor : window.end]
+    def _fitting_blocks(self, chunks: Sequence[Chunk], path: str) -> list[tuple[str, list[int]]]:
+        """Return paths and ids of the chunks that fit, the most similar first taken; the last taken loses lines."""
         encode = self._tokenizer.encode
-        prefix_ids = keep_end(encode(prefix), prefix_budget, self._tokenizer.token_bytes)
-        suffix_ids = keep_start(encode(suffix), suffix_budget, self._tokenizer.token_bytes)
-        self._typed = encode(text[window.anchor : window.cursor])[-prefix_budget:]
-        t = self._template
-        if t.order == "spm":
-            self._control(t.suffix)
-            self._text("suffix", suffix, suffix_ids)
-            self._control(t.prefix)
-            self._text("prefix", prefix, prefix_ids)
-        else:
-            self._control(t.prefix)
-            self._text("prefix", prefix, prefix_ids)
-            if t.order == "psm":
-                self._control(t.suffix)
-                self._text("suffix", suffix, suffix_ids)
-                self._control(t.middle)
-        self._text("typed", text[window.anchor : window.cursor], self._typed)
+        left = self._shares.context - len(encode(self._heading(path)))
+        blocks: list[tuple[str, list[int]]] = []
+        for chunk in reversed(chunks):
+            left -= len(encode(self._heading(chunk.path))) + 1
+            ids = encode(chunk.text if chunk.text.endswith("\n") else chunk.text + "\n")
+            if len(ids) > left:
+                ids = whole_lines(ids[: max(left, 0)], self._tokenizer.token_bytes)
+            if not ids:
+                break
+            left -= len(ids)
+            blocks.append((chunk.path, ids))
+        return blocks[::-1]
+
+    def _open(self, path: str, blocks: Sequence[tuple[str, list[int]]]) -> None:
+        """Write what stands before the document's text."""
+        for part in self._template.opening if blocks else ("prefix",):
+            if part == "context":
+                self._context(blocks)
+            elif part == "file":
+                self._control(self._template.file)
+            elif part == "path":
+                self._text("separator", self._tokenizer.encode(self._heading(path)))
+            else:
+                self._control(self._template.prefix)
+
+    def _context(self, blocks: Sequence[tuple[str, list[int]]]) -> None:
+        template, encode = self._template, self._tokenizer.encode
+        if template.repo:
+            self._control(template.repo)
+            self._text("separator", encode("project" + template.repo_end))
+        for at, (path, ids) in enumerate(blocks):
+            if at or template.file_first:
+                self._control(template.file)
+            self._text("separator", encode(self._heading(path)))
+            self._text("context", ids)
+
+    def _heading(self, path: str) -> str:
+        return f"{path}\n" if self._template.file else f"# {path}\n"
 
     def healed(self, tokens: int, window: Window) -> PromptPlan:
         """Take back the last token of the typed part, and up to `tokens` of them while they are one word.
@@ -189,15 +241,23 @@ class _Builder:
             owed = table[self._typed.pop()] + owed
             self._ids.pop()
             tokens -= 1
+        self._segments[-1] = self._segment("typed", len(self._ids) - len(self._typed), self._typed)
         if not self._ids:  # an empty document and a family without a begin token
             self._ids.append(min(self._tokenizer.controls, default=0))
+            self._segments.append(Segment("control", 0, 1, ""))
         return PromptPlan(tuple(self._ids), owed, tuple(self._typed), window, tuple(self._segments))
 
 
 def _may_heal(token: bytes, owed: bytes) -> bool:
-    if token.endswith((b"\n", b"\r")):
+    if b"\n" in token or b"\r" in token:
         return False
     return not owed or (_in_word(token[-1:]) and _in_word(owed[:1]))
+
+
+def _reserve(typed: int, budget: int) -> int:
+    """Tokens set aside for the typed part: in coarse steps, so that a keystroke does not move the prefix's start."""
+    step = max(budget // 4, 1)
+    return (typed // step + 1) * step
 
 
 def _in_word(byte: bytes) -> bool:
@@ -229,7 +289,7 @@ def find_anchor(text: str, cursor: int, most: int, anchor_lines: int) -> int:
     if cursor - anchor > most:
         anchor = line_start
     if cursor - anchor > most:  # one very long line
-        anchor = safe_cut(text, line_start + (cursor - line_start) // most * most)
+        anchor = min(cursor, safe_cut(text, line_start + (cursor - line_start) // most * most))
     return anchor
 
 
@@ -240,7 +300,8 @@ def _line_start_after(text: str, at: int, limit: int) -> int:
 
 def safe_cut(text: str, at: int) -> int:
     """Move a cut forward until it does not fall inside a user-perceived character or a CRLF."""
-    while 0 < at < len(text) and _joins(text[at - 1], text[at]):
+    last = min(len(text), at + LONGEST_CHARACTER)
+    while 0 < at < last and _joins(text[at - 1], text[at]):
         at += 1
     return at
 
@@ -249,25 +310,44 @@ def _joins(left: str, right: str) -> bool:
     if left == "\r":
         return right == "\n"
     joiner, skin_tones = "\u200d", range(0x1F3FB, 0x1F400)
-    if joiner in (left, right) or right in "\ufe0e\ufe0f":
+    if joiner in (left, right):
         return True
-    return unicodedata.combining(right) != 0 or ord(right) in skin_tones
+    return unicodedata.category(right).startswith("M") or ord(right) in skin_tones
+
+
+def _cuts_character(ids: Sequence[int], at: int, table: Sequence[bytes]) -> bool:
+    """Whether a cut before the token at `at` falls inside a character or a CRLF."""
+    if not 0 < at < len(ids):
+        return False
+    before, after = (b"".join(table[i] for i in part) for part in (ids[max(0, at - 4) : at], ids[at : at + 4]))
+    if after[:1] and after[0] & 0xC0 == 0x80:
+        return True
+    left, right = before.decode("utf-8", "ignore"), after.decode("utf-8", "ignore")
+    return bool(left and right) and _joins(left[-1], right[0])
 
 
 def keep_end(ids: Sequence[int], most: int, table: Sequence[bytes]) -> list[int]:
     """Drop leading tokens beyond `most`, in coarse steps, without leaving half a character in front."""
     if len(ids) <= most:
         return list(ids)
-    step = max(most // 4, 1)
-    kept = list(ids[-(-(len(ids) - most) // step) * step :])
-    while kept and table[kept[0]][:1] and table[kept[0]][0] & 0xC0 == 0x80:
-        kept.pop(0)
-    return kept
+    step = max(most // 8, 1)
+    start = -(-(len(ids) - most) // step) * step
+    while _cuts_character(ids, start, table):
+        start += 1
+    return list(ids[start:])
 
 
 def keep_start(ids: Sequence[int], most: int, table: Sequence[bytes]) -> list[int]:
     """Drop trailing tokens beyond `most` without leaving half a character at the end."""
-    kept = list(ids[:most])
-    while kept and len(kept) < len(ids) and table[ids[len(kept)]][:1] and table[ids[len(kept)]][0] & 0xC0 == 0x80:
-        kept.pop()
-    return kept
+    end = min(max(most, 0), len(ids))
+    while _cuts_character(ids, end, table):
+        end -= 1
+    return list(ids[:end])
+
+
+def whole_lines(ids: Sequence[int], table: Sequence[bytes]) -> list[int]:
+    """Drop trailing tokens up to the last that ends a line."""
+    end = len(ids)
+    while end and not table[ids[end - 1]].endswith(b"\n"):
+        end -= 1
+    return list(ids[:end])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,11 @@ from typing import Any
 from tokenizers import Tokenizer
 
 _CONTROL = re.compile(r"^(<[^<>\s]+>|\[[A-Z_]+\]|▁<[A-Z]+>)$")
+# Gemma has plain words of HTML among its added tokens; they look like control tokens and are text.
+_MARKUP = re.compile(r"^</?(table|caption|thead|tbody|tfoot|tr|th|td|h[1-6]|blockquote|strong|em|[bius]|su[bp]|code)>$")
+_PADDING = re.compile(r"^\[PAD\d+\]$")  # what reading a GGUF file calls ids that no token has
+_CHANGES = frozenset({"Prepend", "NFC", "NFD", "NFKC", "NFKD"})
+_NO_TEXT = "\U0010fffe"  # a noncharacter
 _BYTE = re.compile(r"^<0x([0-9A-F]{2})>$")
 
 
@@ -27,11 +32,10 @@ class CodeTokenizer:
         """Take the parsed content of a `tokenizer.json`."""
         added = spec.get("added_tokens", [])
         self.added: dict[str, int] = {token["content"]: token["id"] for token in added}
-        self._plain = Tokenizer.from_str(json.dumps(_without_controls(spec)))
+        self.controls = frozenset(token["id"] for token in added if _is_control(token))
+        self._plain = Tokenizer.from_str(json.dumps(_without_controls(spec, self.controls)))
         vocab: dict[str, int] = self._plain.get_vocab()
-        self._token_text = {i: text for text, i in vocab.items()}
-        special = {token["id"] for token in added if token["special"]}
-        self.controls = frozenset(special | {i for text, i in self.added.items() if _CONTROL.match(text)})
+        self._token_text = {i: text for text, i in vocab.items() if not _PADDING.match(text)}
         self.size = max([*vocab.values(), *self.added.values()]) + 1
         self._byte_level = _uses_byte_level(spec)
 
@@ -66,7 +70,7 @@ class CodeTokenizer:
                 table[i] = self._to_bytes(text)
         for text, i in self.added.items():
             if i not in self.controls:
-                table[i] = text.encode()
+                table[i] = text.encode() if self._byte_level else self._to_bytes(text)
         return table
 
     def _to_bytes(self, text: str) -> bytes:
@@ -94,10 +98,16 @@ def _by_id(added: dict[str, int]) -> dict[int, str]:
     return {i: text for text, i in added.items()}
 
 
-def _without_controls(spec: dict[str, Any]) -> dict[str, Any]:
-    """Drop everything that recognises or inserts control tokens or a leading space."""
+def _is_control(token: dict[str, Any]) -> bool:
+    text = token["content"]
+    return token["special"] or (_CONTROL.match(text) is not None and not _MARKUP.match(text))
+
+
+def _without_controls(spec: dict[str, Any], controls: frozenset[int]) -> dict[str, Any]:
+    """Drop everything that recognises or inserts control tokens or a leading space, or that changes characters."""
     plain = {**spec, "added_tokens": [], "post_processor": None, "truncation": None, "padding": None}
-    plain["normalizer"] = _without_prepend(spec.get("normalizer"))
+    plain["model"] = _unreachable(spec["model"], controls)
+    plain["normalizer"] = _without_changes(spec.get("normalizer"))
     pre: Any = json.loads(json.dumps(spec.get("pre_tokenizer")))
     for step in (pre or {}).get("pretokenizers", [pre] if pre else []):
         if step["type"] == "Metaspace":
@@ -108,11 +118,27 @@ def _without_controls(spec: dict[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def _without_prepend(normalizer: Any) -> Any:  # noqa: ANN401  (parsed JSON)
-    if not normalizer or normalizer["type"] == "Prepend":
+def _unreachable(model: dict[str, Any], controls: frozenset[int]) -> dict[str, Any]:
+    """Rename control tokens in a BPE vocabulary to what no text spells: merges may lead to some, as to `<s>`."""
+    vocab = model["vocab"]
+    names = {text for text, i in vocab.items() if i in controls} if isinstance(vocab, dict) else set()
+    if model["type"] != "BPE" or not names:
+        return model
+    merges = [pair.split(" ", 1) if isinstance(pair, str) else pair for pair in model["merges"]]
+    return {
+        **model,
+        "unk_token": None if model.get("unk_token") in names else model.get("unk_token"),
+        "vocab": {(f"{_NO_TEXT}{i}" if text in names else text): i for text, i in vocab.items()},
+        "merges": [[a, b] for a, b in merges if names.isdisjoint((a, b, a + b))],
+    }
+
+
+def _without_changes(normalizer: Any) -> Any:  # noqa: ANN401  (parsed JSON)
+    """Drop a prepended space, and Unicode composition: a file's bytes must come back as they are."""
+    if not normalizer or normalizer["type"] in _CHANGES:
         return None
     if normalizer["type"] == "Sequence":
-        steps = [step for step in normalizer["normalizers"] if step["type"] != "Prepend"]
+        steps = [step for step in normalizer["normalizers"] if step["type"] not in _CHANGES]
         return {**normalizer, "normalizers": steps}
     return normalizer
 
@@ -138,8 +164,3 @@ def complete_utf8(data: bytes) -> int:
         needed = 4 if byte >= 0xF0 else 3 if byte >= 0xE0 else 2 if byte >= 0xC0 else 1
         return len(data) if back >= needed else len(data) - back
     return len(data)
-
-
-def join_ids(*parts: Sequence[int]) -> list[int]:
-    """Concatenate id sequences."""
-    return [i for part in parts for i in part]
