@@ -37,9 +37,10 @@ DRAFTERS: dict[str, tuple[DrafterName, ...]] = {
 STYLES = {
     "split at the cursor": PromptStyle(0, 0),
     "anchored": PromptStyle(8, 0),
-    "anchored, healed": PromptStyle(8, 1),
+    "anchored, last token healed": PromptStyle(8, 1),
+    "anchored, last word healed": PromptStyle(8, 4),
 }
-MAX_TOKENS = 64
+MAX_TOKENS = 32
 
 
 @dataclass(slots=True)

@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable
 from functools import wraps
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -51,8 +52,15 @@ def _plainly(command: Callable[P, R]) -> Callable[P, R]:
     return run
 
 
+def _version() -> str:
+    try:
+        return metadata.version("foretype")
+    except metadata.PackageNotFoundError:  # run from a source tree
+        return "unknown (not installed)"
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="foretype")
+@click.version_option(_version(), prog_name="foretype")
 def main() -> None:
     """Complete code with a local large model, exactly and fast."""
     level = os.environ.get(LOG_LEVEL, "WARNING").upper()
@@ -92,18 +100,23 @@ def complete(location: str, buffers: tuple[Path, ...], **options: Any) -> None: 
     from engine.trace import COLOURS, print_trace
     from engine.trace import as_json as plain
 
-    engine = Engine.load(config, report=lambda line: stderr.print(f"[dim]{line}…[/dim]", highlight=False))
+    engine = Engine.load(config, report=lambda line: _tell(f"{line}…", "dim"))
     for note in engine.notes:
-        stderr.print(f"note: {note}", style="yellow", highlight=False, markup=False)
+        _tell(f"note: {note}", "yellow")
     coloured = options["trace"] and sys.stdout.isatty()
     colour_of = COLOURS if coloured else {}
     summary = _run(engine, request, lambda text, source: _write(text, colour_of.get(source), options["as_json"]))
     if options["as_json"]:
-        click.echo(json.dumps(plain(summary), ensure_ascii=False))
+        click.echo(json.dumps(plain(summary)))
     elif sys.stdout.isatty():
         click.echo()
     if options["trace"]:
         print_trace(summary, engine.decode, stderr)
+
+
+def _tell(line: str, style: str) -> None:
+    """Print one line to standard error; a path in it may have brackets, which are no markup here."""
+    stderr.print(line, style=style, highlight=False, markup=False, soft_wrap=True)
 
 
 def _request(location: str, buffers: tuple[Path, ...], options: dict[str, Any]) -> CompletionRequest:

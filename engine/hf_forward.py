@@ -8,6 +8,7 @@ is a length. Sliding-window layers keep every position, so a rollback never miss
 from __future__ import annotations
 
 import inspect
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +16,11 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache
 
+from engine.errors import ModelLoadError
 from engine.kv_cache import MIN_CAPACITY, KVCache
+
+CROPPABLE = ("full_attention", "sliding_attention", "chunked_attention")  # kinds of layers that a length cuts back
+CACHE_NAMES = ("cache", "past_key_values")  # renamed in transformers 5.24
 
 
 class PreallocatedLayer(CacheLayerMixin):  # type: ignore[misc]  # transformers is untyped
@@ -72,10 +77,10 @@ class PreallocatedLayer(CacheLayerMixin):  # type: ignore[misc]  # transformers 
 class HfCache(KVCache):
     """A transformers cache of preallocated layers, or transformers' own where layers are recurrent."""
 
-    def __init__(self, config: Any) -> None:  # noqa: ANN401  (transformers configurations are untyped)
+    def __init__(self, config: Any, can_truncate: bool) -> None:  # noqa: ANN401  (transformers is untyped)
         super().__init__()
         self._config = config
-        self.can_truncate = not is_recurrent(config)
+        self.can_truncate = can_truncate
         self.inner = self._new_inner()
 
     def _new_inner(self) -> Any:  # noqa: ANN401
@@ -99,7 +104,11 @@ class HfCache(KVCache):
 
 
 class HfModel:
-    """A transformers causal language model."""
+    """A transformers causal language model.
+
+    Recurrent ones run as transformers' own generation runs them: a prompt in one pass, then single tokens. In longer
+    later passes some restart their convolution, and some keep their state in the module, whatever cache is passed.
+    """
 
     row_exact = False
 
@@ -107,31 +116,54 @@ class HfModel:
         self.module = model.eval()
         self.vocab_size: int = model.config.vocab_size
         self.max_length: int = getattr(model.config, "max_position_embeddings", 2**31)
+        self.can_truncate = not is_recurrent(model)
         names = inspect.signature(model.forward).parameters
-        self._cache_name = "cache" if "cache" in names else "past_key_values"  # renamed in transformers 5.24
-        self.can_truncate = not is_recurrent(model.config)
+        self._takes_positions = "position_ids" in names
+        self._cache_name = next((name for name in CACHE_NAMES if name in names), "")
+        if not self._cache_name:  # it would swallow ours unseen and know nothing of the text before
+            raise ModelLoadError(f"{model.config.model_type} keeps its state in no cache; name a model of another kind")
+        self._latest: weakref.ref[KVCache] | None = None
 
     def new_cache(self) -> HfCache:
         """Return an empty cache for this model."""
-        return HfCache(self.module.config)
+        return HfCache(self.module.config, self.can_truncate)
 
     @torch.inference_mode()
     def forward(self, ids: Sequence[int], cache: KVCache, last: int) -> Tensor:
         """Append `ids` to the cache and return the logits of the last `last` of them, float32 [last, vocab]."""
         assert isinstance(cache, HfCache)
+        if not self.can_truncate:
+            ids = self._started_over(ids, cache)
         out = self.module(
             input_ids=torch.tensor([list(ids)], device=self.module.device),
             use_cache=True,
             logits_to_keep=last,
+            **self._places(len(cache), len(ids)),
             **{self._cache_name: cache.inner},
         )
         cache.extend(ids)
         logits: Tensor = out.logits[0].float()
         return logits
 
+    def _started_over(self, ids: Sequence[int], cache: KVCache) -> Sequence[int]:
+        """Return what to feed a recurrent model: one more token where it stands, or everything from the start."""
+        here = self._latest is not None and self._latest() is cache
+        self._latest = weakref.ref(cache)
+        if not len(cache) or (here and len(ids) == 1):
+            return ids
+        whole = [*cache.ids, *ids]
+        cache.truncate(0)
+        return whole
 
-def is_recurrent(config: Any) -> bool:  # noqa: ANN401
+    def _places(self, start: int, rows: int) -> dict[str, Tensor]:
+        """Say where the rows stand: some models count from 0 in every pass when nobody tells them."""
+        if not self._takes_positions:
+            return {}
+        return {"position_ids": torch.arange(start, start + rows, device=self.module.device)[None]}
+
+
+def is_recurrent(model: Any) -> bool:  # noqa: ANN401
     """Whether some layer keeps a running state that cannot be cut back to a length (Mamba, linear attention)."""
-    kinds = getattr(config, "layer_types", None) or ()
-    named = any(kind not in ("full_attention", "sliding_attention", "chunked_attention") for kind in kinds)
-    return named or config.model_type in ("mamba", "mamba2", "falcon_mamba", "rwkv", "jamba", "recurrent_gemma")
+    kinds = getattr(model.config, "layer_types", None) or ()
+    # `_is_stateful` is what transformers' own speculative decoding goes by; short convolutions lack it.
+    return bool(model._is_stateful) or any(kind not in CROPPABLE for kind in kinds)

@@ -10,9 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,9 +28,12 @@ from engine.int8_linear import choose_backend
 from engine.model import ForwardModel
 from engine.pull import pull_repository
 from engine.tokenizer import CodeTokenizer
-from engine.weights_check import inspect_folder, inspect_gguf
+from engine.weights_check import inspect_folder, inspect_gguf, inspect_safetensors
 
 log = logging.getLogger(__name__)
+
+READ = (".safetensors", ".json", ".model", ".txt")
+"""What of a folder is read: weights, configuration, end tokens, and a tokenizer in one of its forms."""
 
 Report = Callable[[str], None]
 """Told in a few words what is going on; loading a model for the first time takes a minute."""
@@ -61,9 +63,9 @@ class Source:
         return self.folder / self.gguf if self.gguf else self.folder
 
     @property
-    def weight_files(self) -> list[Path]:
+    def files(self) -> list[Path]:
         """The files whose change makes a prepared copy stale."""
-        return [self.path] if self.gguf else sorted(self.folder.glob("*.safetensors"))
+        return [self.path] if self.gguf else sorted(f for f in self.folder.iterdir() if f.suffix in READ)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -116,10 +118,11 @@ def _explained(source: Source) -> Iterator[None]:
 
 def _prepared_folder(source: Source, models: Path) -> Path:
     stamp = hashlib.sha256()
-    for file in source.weight_files:
+    for file in source.files:
         status = file.stat()
         stamp.update(f"{file}|{status.st_size}|{status.st_mtime_ns}\n".encode())
-    folder = models.parent / "prepared" / f"{source.path.stem}-{stamp.hexdigest()[:12]}"
+    name = source.path.stem if source.gguf else source.path.name  # a folder's "-1.5B" is no suffix
+    folder = models.parent / "prepared" / f"{name}-{stamp.hexdigest()[:12]}"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
@@ -143,6 +146,7 @@ class _Loading:
             network = self._int8()
         else:
             network = self._transformers("bfloat16" if dtype == "auto" else dtype)
+            network.forward([0], network.new_cache(), 1)  # what cannot run is said now, not at the first keystroke
             notes = (
                 f"{self._name} runs in transformers' modules: where logits nearly tie, drafts may change its text",
             )
@@ -150,24 +154,26 @@ class _Loading:
 
     def _facts(self) -> dict[str, Any]:
         """What the configuration says, kept so that a later start need not import transformers (4 s) to know it."""
-        kept = self._prepared / "facts.json"
-        if not kept.is_file():
+
+        def read() -> str:
             config = _quiet_transformers().AutoConfig.from_pretrained(**self._source.options)
             _write(self._prepared / "config.json", json.dumps(_plain_config(config)))
-            _write(kept, json.dumps({"obstacle": prepare.lean_obstacle(config), "ends": self._end_ids(config)}))
-        facts: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
-        return facts
+            return json.dumps({"obstacle": prepare.lean_obstacle(config), "ends": self._end_ids(config)})
+
+        return _kept(self._prepared / f"facts-{prepare.FORMAT}.json", read)
 
     def _tokenizer(self) -> CodeTokenizer:
         own = self._source.folder / "tokenizer.json"
         if not self._source.gguf and own.is_file():
-            return CodeTokenizer.from_file(own)
-        converted = self._prepared / "tokenizer.json"
-        if not converted.is_file():
+            return _own_tokenizer(own)
+
+        def convert() -> str:
             self._report(f"reading the tokenizer of {self._name}")
             fast = _quiet_transformers().AutoTokenizer.from_pretrained(**self._source.options)
-            _write(converted, fast.backend_tokenizer.to_str())
-        return CodeTokenizer.from_file(converted)
+            text: str = fast.backend_tokenizer.to_str()
+            return text
+
+        return CodeTokenizer(_kept(self._prepared / "tokenizer.json", convert))
 
     def _end_ids(self, config: Any) -> list[int]:  # noqa: ANN401
         """All ids the model's files call an end; its sampling defaults are deliberately not read."""
@@ -197,7 +203,7 @@ class _Loading:
             return HfModel(self._read_module(dtype))
         folder = self._prepared / "bf16"
         weights = folder / "model.safetensors"
-        if not weights.is_file():
+        if not _is_whole(weights):
             self._report(f"converting {self._name}, once (about a minute)")
             folder.mkdir(exist_ok=True)
             state = self._read_module("bfloat16").state_dict()
@@ -216,7 +222,21 @@ class _Loading:
             options["quantization_config"] = transformers.GgufConfig(dequantize=True)
         kind = torch.float32 if dtype == "float32" else torch.bfloat16
         device = {"device_map": {"": 0}} if torch.cuda.is_available() else {}
-        return transformers.AutoModelForCausalLM.from_pretrained(**options, **device, dtype=kind)
+        model, found = transformers.AutoModelForCausalLM.from_pretrained(
+            **options, **device, dtype=kind, output_loading_info=True
+        )
+        if lacking := sorted(found["missing_keys"]):  # the library would go on with random numbers
+            raise ModelLoadError(
+                f"{self._source.path} lacks {len(lacking)} of its model's weights ({lacking[0]}); fetch it again"
+            )
+        return model
+
+
+def _own_tokenizer(path: Path) -> CodeTokenizer:
+    try:
+        return CodeTokenizer.from_file(path)
+    except Exception as error:  # the tokenizers library raises Exception itself
+        raise ModelLoadError(f"{path} is no tokenizer that can be read ({error}); fetch it again") from error
 
 
 def _nf4(transformers: Any) -> Any:  # noqa: ANN401
@@ -232,9 +252,13 @@ def _nf4(transformers: Any) -> Any:  # noqa: ANN401
 
 
 def _quiet_transformers() -> Any:  # noqa: ANN401
-    os.environ.setdefault("TQDM_DISABLE", "1")  # reading a GGUF draws a bar that cannot be switched off otherwise
     import transformers
 
+    with suppress(ImportError):  # no public place
+        from transformers import modeling_gguf_pytorch_utils
+
+        # Reading a GGUF draws a bar that cannot be switched off: tqdm reads its settings when torch imports it.
+        modeling_gguf_pytorch_utils.tqdm = lambda tensors, **_: tensors
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     return transformers
@@ -250,8 +274,30 @@ def _plain_config(config: Any) -> dict[str, Any]:  # noqa: ANN401
 def _replacing(path: Path) -> Iterator[Path]:
     """Write beside `path` and move into place, so that an interrupted conversion leaves nothing half-done."""
     partial = path.with_name(f"{path.name}.partial")
-    yield partial
-    partial.replace(path)
+    try:
+        yield partial
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _is_whole(path: Path) -> bool:
+    try:
+        inspect_safetensors(path)
+    except ModelLoadError:
+        return False
+    return True
+
+
+def _kept(path: Path, make: Callable[[], str]) -> dict[str, Any]:
+    """Return the JSON object kept at `path`, made now unless it is there and whole."""
+    with suppress(OSError, ValueError):
+        kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return kept
+    text = make()
+    _write(path, text)
+    made: dict[str, Any] = json.loads(text)
+    return made
 
 
 def _write(path: Path, text: str) -> None:

@@ -69,6 +69,8 @@ class ModelRunner:
 
     def reusable(self, ids: Sequence[int]) -> int:
         """How many of a prompt's tokens are computed already. The last token is always computed again."""
+        if not self.cache.can_truncate:  # a running state goes on from its own end or starts over
+            return 0
         return min(common_prefix(self.cache.ids, list(ids)), len(ids) - 1)
 
     def logits(self, ids: Sequence[int], last: int = 1, cancel: CancelToken | None = None) -> Tensor:
@@ -82,11 +84,12 @@ class ModelRunner:
                 f"{len(ids)} tokens do not fit the model's {self.model.max_length}; lower context_tokens or max_tokens"
             )
         self.cache.reuse(ids[: len(ids) - last])
-        while (rest := len(ids) - len(self.cache)) > max(self._chunk, last):
+        # A running state takes a prompt whole: not every kernel can go on from it with more than one row.
+        while self.cache.can_truncate and (rest := len(ids) - len(self.cache)) > max(self._chunk, last):
             if cancel is not None and cancel.cancelled:
                 raise Cancelled
             self._feed(ids, min(self._chunk, rest - last))
-        return self.model.forward(ids[len(ids) - rest :], self.cache, last)
+        return self.model.forward(ids[len(self.cache) :], self.cache, last)
 
     def _feed(self, ids: Sequence[int], rows: int) -> None:
         done = len(self.cache)

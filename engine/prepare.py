@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from engine.cpu_forward import LeanLayer, LeanModel, LeanShape
 from engine.int8_linear import Backend, Linear, quantise_weight
 
-FORMAT = "1"  # raise it when the file's meaning changes: older files are then prepared anew
+FORMAT = "1"  # raise it when the file's meaning or `lean_obstacle` changes: what is older is then prepared anew
 FAMILY = ("qwen2", "llama", "mistral")
 LINEARS = ("qkv", "out", "gate_up", "down")
 SUPPORTED_ROPE = ("default", "linear", "llama3")
@@ -29,10 +29,10 @@ SUPPORTED_ROPE = ("default", "linear", "llama3")
 
 def lean_obstacle(config: Any) -> str | None:  # noqa: ANN401  (transformers configurations are untyped)
     """Say what keeps a transformers configuration from the lean forward, or None."""
-    rope = (getattr(config, "rope_parameters", None) or {}).get("rope_type", "default")
-    head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     if config.model_type not in FAMILY:
         return f"model type {config.model_type}"
+    rope = (getattr(config, "rope_parameters", None) or {}).get("rope_type", "default")
+    head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     if getattr(config, "hidden_act", "silu") != "silu":
         return f"activation {config.hidden_act}"
     if any(kind != "full_attention" for kind in getattr(config, "layer_types", None) or ()):
@@ -134,9 +134,9 @@ def is_current(path: Path, backend: Backend) -> bool:
     try:
         with safe_open(path, "pt") as file:
             metadata = file.metadata() or {}
-    except Exception:
+            return metadata["format"] == FORMAT and int(metadata["levels"]) <= backend.levels
+    except Exception:  # cut off, of another make, or no such file at all
         return False
-    return metadata.get("format") == FORMAT and int(metadata.get("levels", 0)) <= backend.levels
 
 
 def read_lean(path: Path, backend: Backend) -> LeanModel:

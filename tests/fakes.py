@@ -1,4 +1,4 @@
-"""Stand-ins with the real interfaces: drafters that are always right, always wrong or random, a planner that drafts all."""
+"""Stand-ins with the real interfaces: a drafter that is right, wrong or random, a planner that drafts all it can."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def run(scenario) -> None:
 
 
 def test_inline_completion_is_announced_and_answered():
-    """The capability is announced (B26); an item carries the engine's text and a range; printing breaks nothing (B30)."""
+    """The capability is announced (B26), an item has text and range, and printing breaks nothing (B30)."""
 
     async def scenario(client, result):
         assert result.capabilities.inline_completion_provider

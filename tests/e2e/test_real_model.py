@@ -13,7 +13,7 @@ from tests.conftest import REAL
 from tests.fakes import EagerPlanner
 
 pytestmark = pytest.mark.real
-SHORT = Limits(max_tokens=16)
+SHORT = Limits(max_tokens=12)
 
 
 def ask(engine, request):
@@ -69,7 +69,8 @@ def request(before, after):
     [
         ("import nump", "\n\nx = np.zeros(3)\n", "y"),
         (
-            "class A:\n    def __init__(self):\n        self.configuration = 1\n\n    def f(self):\n        return self.conf",
+            "class A:\n    def __init__(self):\n        self.configuration = 1\n\n"
+            "    def f(self):\n        return self.conf",
             "\n",
             "iguration",
         ),
