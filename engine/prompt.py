@@ -40,7 +40,8 @@ class PromptStyle:
     """How a prompt is cut. `anchor_lines` 0 splits at the cursor, `healed_tokens` 0 leaves the typed end as it is.
 
     Of the typed end the last token is healed, or as many tokens of the last word as `healed_tokens` allows: "thre" is
-    two tokens, and with the first one left standing the model does not find "three". Other values than the defaults are for comparison: docs/prompt-quality.md has the measurements.
+    two tokens, and with the first one left standing the model does not find "three". Other values than the defaults
+    are for comparison: docs/prompt-quality.md has the measurements.
     """
 
     anchor_lines: int = 8
