@@ -20,7 +20,7 @@ demo: $(READY)
 
 test: $(READY)
 	$(BIN)/foretype pull cpu-small
-	$(BIN)/python -m pytest --data $(DATA)
+	$(BIN)/python -m pytest --data=$(DATA)
 
 check: $(READY)
 	$(BIN)/ruff format --check .

@@ -29,7 +29,7 @@ from engine.core import (
 )
 from engine.decoder import DecodeJob, SpeculativeDecoder
 from engine.drafters import Drafter, LookupDrafter, ModelDrafter, Tokens
-from engine.errors import ConfigError, OutOfMemory, RequestError
+from engine.errors import ConfigError, OutOfMemory, RequestError, is_out_of_memory
 from engine.fim import find_template
 from engine.healing import Healer
 from engine.loader import LoadedModel, Report
@@ -109,7 +109,10 @@ class Engine:
                 self.notes.append(f"{self._target.name} cannot roll back its state, so it runs without drafts")
             return []
         drafters: list[Drafter] = [self._lookup] if "lookup" in names else []
-        if draft is not None and "model" in names and getattr(draft.network, "can_truncate", True):
+        if draft is not None and "model" in names:
+            if not getattr(draft.network, "can_truncate", True):
+                self.notes.append(f"{draft.name} cannot roll back its state, so it drafts nothing; name another draft")
+                return drafters
             drafters.append(ModelDrafter(self._runners[1], healer, self._target.tokenizer.size))
         return drafters
 
@@ -137,7 +140,9 @@ class Engine:
         """
         try:
             yield from self._complete(_normalised(request), cancel or CancelToken())
-        except (MemoryError, torch.OutOfMemoryError) as error:
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
+                raise
             for runner in self._runners:
                 runner.forget(request.path)
             raise OutOfMemory("this completion does not fit into memory; lower context_tokens or max_tokens") from error

@@ -40,3 +40,9 @@ class PullError(EngineError):
 
 class OutOfMemory(EngineError):
     """Weights or cache do not fit into memory."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an exception means that memory ran out; torch's CPU allocator says so in a RuntimeError's text only."""
+    names = ("MemoryError", "OutOfMemoryError")
+    return type(error).__name__ in names or (isinstance(error, RuntimeError) and "can't allocate memory" in str(error))

@@ -23,7 +23,7 @@ from safetensors.torch import save_file
 from engine import prepare
 from engine.catalog import ModelRepository, load_catalog
 from engine.config import Dtype
-from engine.errors import ConfigError, EngineError, ModelLoadError, OutOfMemory
+from engine.errors import ConfigError, EngineError, ModelLoadError, OutOfMemory, is_out_of_memory
 from engine.int8_linear import choose_backend
 from engine.model import ForwardModel
 from engine.pull import pull_repository
@@ -107,9 +107,9 @@ def _explained(source: Source) -> Iterator[None]:
         yield
     except EngineError:
         raise
-    except (MemoryError, torch.OutOfMemoryError) as error:
-        raise OutOfMemory(f"{source.path} does not fit into memory; choose a smaller profile or model") from error
     except Exception as error:
+        if is_out_of_memory(error):
+            raise OutOfMemory(f"{source.path} does not fit into memory; choose a smaller profile or model") from error
         reason = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
         raise ModelLoadError(
             f"{source.path} could not be read as a causal language model ({reason}); fetch it again or name another"

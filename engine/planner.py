@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 MEMORY = 0.8  # weight of the past in a running cost
 ROW_PRIOR = 0.04  # a further row costs this share of a one-row pass until measured
 DRAFT_PRIOR = 0.35  # a draft step's share of a target pass until measured
-PRIOR_WEIGHT = 4.0  # how many observed tokens a prior acceptance counts for
+PRIOR_WEIGHT = 2.0  # how many observed tokens a prior acceptance counts for
 FORGET = 0.98  # acceptance counts fade, so that a change of text shows
+FADE = 0.99  # per step in which the evidence was there and not used
 LOOKUP_PRIOR = {1: 0.45, 2: 0.6, 4: 0.75, 8: 0.85, 16: 0.93}  # acceptance by match length, from that length on
 MODEL_PRIOR = 0.75
 
@@ -77,6 +78,11 @@ class Acceptance:
         judged = accepted + (accepted < drafted)
         self.counts[key] = (old_accepted * FORGET + accepted, old_judged * FORGET + judged)
 
+    def fade(self, key: str) -> None:
+        """Believe a little less in what was seen: evidence that is no longer used must get another try some day."""
+        accepted, judged = self.counts.get(key, (0.0, 0.0))
+        self.counts[key] = (accepted * FADE, judged * FADE)
+
 
 class Planner:
     """Weighs options. Text in no form comes near it."""
@@ -87,13 +93,19 @@ class Planner:
 
     def lookup_length(self, match_length: int, kind: str, available: int) -> tuple[int, float]:
         """Return how many of `available` looked-up tokens to verify, and the expected tokens per millisecond."""
-        rate = self.acceptance.rate(*_lookup_key(match_length, kind))
-        return self._best_length(rate, available, draft_cost=0.0)
+        key, prior = _lookup_key(match_length, kind)
+        length, speed = self._best_length(self.acceptance.rate(key, prior), available, draft_cost=0.0)
+        if available and not length:
+            self.acceptance.fade(key)
+        return length, speed
 
     def model_length(self, most: int) -> tuple[int, float]:
         """Return how many tokens the draft model should write, and the expected tokens per millisecond."""
         rate = self.acceptance.rate("model", MODEL_PRIOR)
-        return self._best_length(rate, most, draft_cost=self.costs.draft(1))
+        length, speed = self._best_length(rate, most, draft_cost=self.costs.draft(1))
+        if not length:
+            self.acceptance.fade("model")
+        return length, speed
 
     def _best_length(self, rate: float, most: int, draft_cost: float) -> tuple[int, float]:
         best, best_speed, expected, survive = 0, 1.0 / (self.costs.verify(1) + self.costs.overhead), 1.0, 1.0

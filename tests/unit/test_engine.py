@@ -12,6 +12,7 @@ from engine import (
     Engine,
     EngineConfig,
     Limits,
+    OutOfMemory,
     RequestError,
     SamplingParams,
 )
@@ -201,6 +202,23 @@ def test_budgets_that_cannot_work_are_refused_at_start(models):
         Engine(models, EngineConfig(context_tokens=100_000))
     with pytest.raises(ConfigError, match="context_tokens"):
         EngineConfig(context_tokens=10)
+
+
+def test_out_of_memory_refuses_one_request_and_frees_its_cache(engine, monkeypatch):
+    """When a pass finds no memory the request is refused with the setting to change, and the next one works (B68)."""
+    whole = ask(engine, CODE, 30)
+    network = engine._target.network
+    forward = type(network).forward
+
+    def starved(self, ids, cache, last):
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes")
+
+    monkeypatch.setattr(type(network), "forward", starved)
+    with pytest.raises(OutOfMemory, match="lower context_tokens"):
+        ask(engine, CODE, 32)
+    assert not engine._runners[0].cache.ids
+    monkeypatch.setattr(type(network), "forward", forward)
+    assert ask(engine, CODE, 30).token_ids == whole.token_ids
 
 
 def test_stats_add_up(engine):
