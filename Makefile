@@ -16,7 +16,7 @@ READY := $(VENV)/ready
 
 demo: $(READY)
 	$(BIN)/foretype pull cpu
-	$(BIN)/foretype complete docs/demo/shop.py:22:9 --buffer docs/demo/orders.py --profile cpu --trace
+	$(BIN)/foretype complete docs/demo/shop.py:20:5 --buffer docs/demo/orders.py --profile cpu --trace
 
 test: $(READY)
 	$(BIN)/foretype pull cpu-small

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
-from typing import Literal, NewType
+from typing import Literal
 
 from engine.config import Limits, SamplingParams
-
-TokenId = NewType("TokenId", int)
 
 Source = Literal["target", "lookup", "model"]
 """Who proposed a token: nobody but the target itself, prompt lookup, or the draft model."""

@@ -70,7 +70,11 @@ class Source:
     @property
     def options(self) -> dict[str, Any]:
         """How transformers wants it named."""
-        where: dict[str, Any] = {"pretrained_model_name_or_path": str(self.folder), "trust_remote_code": False}
+        where: dict[str, Any] = {
+            "pretrained_model_name_or_path": str(self.folder),
+            "trust_remote_code": False,
+            "local_files_only": True,  # what is not here is a fault to be said, not a reason to ask the network
+        }
         return where | ({"gguf_file": self.gguf} if self.gguf else {})
 
 

@@ -19,10 +19,10 @@ Decode = Callable[[Sequence[int]], str]
 
 def print_trace(summary: CompletionSummary, decode: Decode, console: Console) -> None:
     """Print one row per round and the closing summary."""
-    table = Table(title="rounds: propose, verify, commit", title_justify="left", header_style="bold")
+    table = Table(title="rounds: propose, verify, commit", title_justify="left", header_style="bold", box=None)
     for name in ("round", "source", "drafted", "accepted", "rows", "draft ms", "verify ms"):
-        table.add_column(name, justify="left" if name == "source" else "right")
-    table.add_column("emitted text")
+        table.add_column(name, justify="left" if name == "source" else "right", no_wrap=True)
+    table.add_column("emitted text", overflow="fold")
     for number, step in enumerate(summary.rounds, 1):
         table.add_row(*_row(number, step), _coloured(step, decode))
     console.print(table)
@@ -55,7 +55,8 @@ def _legend() -> Text:
 def summary_lines(summary: CompletionSummary) -> list[str]:
     """Say in a few lines what was computed, reused, drafted and accepted, and where the time went."""
     stats, ms = summary.stats, summary.stats.ms
-    rate = stats.emitted_tokens / max(ms["total"] - ms["prefill"], 1e-9) * 1e3
+    later = sum(len(step.emitted) for step in summary.rounds[1:])
+    rate = f", {later / max(ms['total'] - ms['prefill'], 1e-9) * 1e3:.1f} tokens/s after the first" if later else ""
     drafts = [
         f"{LABELS[source]} {stats.accepted.get(source, 0)} of {stats.drafted[source]}"
         for source in COLOURS
@@ -64,7 +65,7 @@ def summary_lines(summary: CompletionSummary) -> list[str]:
     return [
         f"prompt {stats.prompt_tokens} tokens: {stats.reused_tokens} reused, {stats.computed_tokens} computed",
         f"{stats.emitted_tokens} tokens in {stats.target_passes} target passes: "
-        f"{stats.mean_acceptance_length:.2f} a pass, {rate:.1f} tokens/s after the prompt",
+        f"{stats.mean_acceptance_length:.2f} a pass{rate}",
         f"accepted: {', '.join(drafts) or 'nothing was drafted'}",
         f"ms: prefill {ms['prefill']:.0f}, draft {ms['draft']:.0f}, verify {ms['verify']:.0f}, "
         f"overhead {ms['overhead']:.0f}, first text {ms['first_token']:.0f}, total {ms['total']:.0f}",

@@ -17,9 +17,7 @@ class BasketLine:
 
 def basket_total(lines):
     """Return the total of a basket in cents, shipping included."""
-    total = 0
-    for line in lines:
-        
+    
 
 
 def print_receipt(lines):
