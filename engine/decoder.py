@@ -13,7 +13,7 @@ import numpy as np
 
 from engine.config import SamplingParams
 from engine.core import CancelToken, Draft, Round, Source
-from engine.drafters import DraftContext, Drafter, Proposal, Tokens
+from engine.drafters import DraftContext, Drafter, ModelDrafter, Proposal, Tokens
 from engine.healing import Healer
 from engine.model import ModelRunner
 from engine.planner import Planner
@@ -104,20 +104,25 @@ class SpeculativeDecoder:
         best: tuple[Source, Proposal] = ("target", Proposal())
         best_speed = 0.0
         for drafter in self._drafters:
-            if drafter.name == "lookup":
+            if isinstance(drafter, ModelDrafter):
+                length, speed = self._planner.model_length(room, drafter.behind(context.ids))
+                if not length or speed <= best_speed:
+                    continue
+                proposal = self._written(drafter, context, room)
+            else:
                 found = drafter.propose(context, room, _always)
                 length, speed = self._planner.lookup_length(found.match_length, found.kind, len(found.ids))
                 proposal = Proposal(found.ids[:length], found.kind, found.match_length)
-            else:
-                length, speed = self._planner.model_length(room)
-                if not length or speed <= best_speed:
-                    continue
-                began = time.perf_counter()
-                proposal = drafter.propose(context, room, self._planner.worth_extending)
-                self._planner.costs.observe_draft(len(proposal.ids), (time.perf_counter() - began) * 1e3)
             if speed > best_speed:
                 best, best_speed = (drafter.name, proposal), speed
         return best
+
+    def _written(self, drafter: ModelDrafter, context: DraftContext, room: int) -> Proposal:
+        drafter.catch_up(context)
+        began = time.perf_counter()
+        proposal = drafter.propose(context, room, self._planner.worth_extending)
+        self._planner.costs.observe_draft(len(proposal.ids), (time.perf_counter() - began) * 1e3)
+        return proposal
 
 
 def _always(_: Sequence[float]) -> bool:

@@ -23,6 +23,7 @@ from engine.sampling import probabilities, race_noise
 from engine.verifier import constrain
 
 Tokens = npt.NDArray[np.int32]
+FEW = 16  # tokens that a draft step reads along for about its own cost
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,15 @@ class ModelDrafter:
 
     def __init__(self, runner: ModelRunner, healer: Healer, vocab: int) -> None:
         self.runner, self._healer, self._vocab = runner, healer, vocab
+
+    def behind(self, ids: Sequence[int]) -> int:
+        """How many tokens its cache lacks before it can draft after `ids`."""
+        return len(ids) - 1 - self.runner.reusable(ids)
+
+    def catch_up(self, context: DraftContext) -> None:
+        """Read a prompt it does not know, so that the first step costs what a step costs; a few tokens ride along."""
+        if self.behind(context.ids) > FEW:
+            self.runner.logits(context.ids[:-1], 1, context.cancel)
 
     def propose(self, context: DraftContext, limit: int, extend: Extend) -> Proposal:
         """Write until `limit`, or until `extend` says the next token is not worth it."""

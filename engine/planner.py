@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 MEMORY = 0.8  # weight of the past in a running cost
 ROW_PRIOR = 0.04  # a further row costs this share of a one-row pass until measured
+READ_SHARE = 0.07  # a token the draft model reads in a prefill costs this share of a step
 DRAFT_PRIOR = 0.35  # a draft step's share of a target pass until measured
 PRIOR_WEIGHT = 2.0  # how many observed tokens a prior acceptance counts for
 FORGET = 0.98  # acceptance counts fade, so that a change of text shows
@@ -99,20 +100,25 @@ class Planner:
             self.acceptance.fade(key)
         return length, speed
 
-    def model_length(self, most: int) -> tuple[int, float]:
-        """Return how many tokens the draft model should write, and the expected tokens per millisecond."""
+    def model_length(self, most: int, behind: int = 0) -> tuple[int, float]:
+        """Return how many tokens the draft model should write, and the expected tokens per millisecond.
+
+        `behind` tokens it would have to read first are charged to this step, once a step's cost is known: the first
+        time it is tried at any price, or nothing would ever be known.
+        """
         rate = self.acceptance.rate("model", MODEL_PRIOR)
-        length, speed = self._best_length(rate, most, draft_cost=self.costs.draft(1))
+        reading = behind * READ_SHARE * self.costs.draft(1) if self.costs.draft_step is not None else 0.0
+        length, speed = self._best_length(rate, most, self.costs.draft(1), reading)
         if not length:
             self.acceptance.fade("model")
         return length, speed
 
-    def _best_length(self, rate: float, most: int, draft_cost: float) -> tuple[int, float]:
+    def _best_length(self, rate: float, most: int, draft_cost: float, fixed_cost: float = 0.0) -> tuple[int, float]:
         best, best_speed, expected, survive = 0, 1.0 / (self.costs.verify(1) + self.costs.overhead), 1.0, 1.0
         for length in range(1, most + 1):
             survive *= rate
             expected += survive
-            cost = self.costs.overhead + draft_cost * length + self.costs.verify(length + 1)
+            cost = self.costs.overhead + fixed_cost + draft_cost * length + self.costs.verify(length + 1)
             if expected / cost > best_speed:
                 best, best_speed = length, expected / cost
         return best, best_speed

@@ -15,7 +15,7 @@ class EagerPlanner(Planner):
     def lookup_length(self, match_length: int, kind: str, available: int) -> tuple[int, float]:
         return available, 1e9 if available else 0.0
 
-    def model_length(self, most: int) -> tuple[int, float]:
+    def model_length(self, most: int, behind: int = 0) -> tuple[int, float]:
         return most, 1e9
 
     def worth_extending(self, confidence: Sequence[float]) -> bool:

@@ -58,6 +58,13 @@ def test_a_dear_draft_model_is_left_out():
     assert taught({1: 100, 4: 110}, draft_step=5).model_length(8)[0] > 2
 
 
+def test_a_draft_model_that_is_far_behind_is_left_behind():
+    """What it would have to read first is charged, except the first time, when its cost is not known yet."""
+    assert taught({1: 100, 4: 110}, draft_step=5).model_length(8, behind=3)[0] > 0
+    assert taught({1: 100, 4: 110}, draft_step=5).model_length(8, behind=2000)[0] == 0
+    assert Planner().model_length(8, behind=2000)[0] > 0
+
+
 def test_steep_rows_shorten_the_draft():
     """The dearer a further row, the shorter the draft."""
     lengths = [taught({1: 100, 16: ms}).lookup_length(4, "buffer", 15)[0] for ms in (110, 400, 1600)]
