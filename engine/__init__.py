@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401
+def __getattr__(name: str) -> Any:  # noqa: ANN401  (what a module holds)
     """Import the engine proper, and with it torch, only when it is asked for."""
     if name == "Engine":
         from engine.engine import Engine

@@ -83,7 +83,7 @@ class HfCache(KVCache):
         self.can_truncate = can_truncate
         self.inner = self._new_inner()
 
-    def _new_inner(self) -> Any:  # noqa: ANN401
+    def _new_inner(self) -> Any:  # noqa: ANN401  (transformers is untyped)
         if not self.can_truncate:
             return DynamicCache(config=self._config)
         return Cache(layers=[PreallocatedLayer() for _ in range(self._config.num_hidden_layers)])
@@ -112,7 +112,7 @@ class HfModel:
 
     row_exact = False
 
-    def __init__(self, model: Any) -> None:  # noqa: ANN401
+    def __init__(self, model: Any) -> None:  # noqa: ANN401  (transformers is untyped)
         self.module = model.eval()
         self.vocab_size: int = model.config.vocab_size
         self.max_length: int = getattr(model.config, "max_position_embeddings", 2**31)
@@ -162,7 +162,7 @@ class HfModel:
         return {"position_ids": torch.arange(start, start + rows, device=self.module.device)[None]}
 
 
-def is_recurrent(model: Any) -> bool:  # noqa: ANN401
+def is_recurrent(model: Any) -> bool:  # noqa: ANN401  (transformers is untyped)
     """Whether some layer keeps a running state that cannot be cut back to a length (Mamba, linear attention)."""
     kinds = getattr(model.config, "layer_types", None) or ()
     # `_is_stateful` is what transformers' own speculative decoding goes by; short convolutions lack it.

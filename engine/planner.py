@@ -1,6 +1,6 @@
 """What to propose at each step: the option with the most expected tokens per millisecond.
 
-Speculation pays E[tokens] / (overhead + draft cost + v(rows)) (Leviathan et al., arXiv:2211.17192, with a pass whose
+Speculation pays E[tokens] / (draft cost + v(rows)) (Leviathan et al., arXiv:2211.17192, with a pass whose
 cost depends on its rows). v(rows), the draft model's cost and the acceptance rates are kept current from real passes;
 before the first pass they are priors. The choice changes speed only, never text.
 """
@@ -23,11 +23,10 @@ MODEL_PRIOR = 0.75
 
 @dataclass(slots=True)
 class CostCurve:
-    """Milliseconds of a target pass by rows, of a draft step, and of everything else in a round."""
+    """Milliseconds of a target pass by rows, and of a draft step."""
 
     passes: dict[int, float] = field(default_factory=dict)
     draft_step: float | None = None
-    overhead: float = 0.0
 
     def observe_pass(self, rows: int, ms: float) -> None:
         """Take in one measured target pass."""
@@ -114,11 +113,11 @@ class Planner:
         return length, speed
 
     def _best_length(self, rate: float, most: int, draft_cost: float, fixed_cost: float = 0.0) -> tuple[int, float]:
-        best, best_speed, expected, survive = 0, 1.0 / (self.costs.verify(1) + self.costs.overhead), 1.0, 1.0
+        best, best_speed, expected, survive = 0, 1.0 / self.costs.verify(1), 1.0, 1.0
         for length in range(1, most + 1):
             survive *= rate
             expected += survive
-            cost = self.costs.overhead + fixed_cost + draft_cost * length + self.costs.verify(length + 1)
+            cost = fixed_cost + draft_cost * length + self.costs.verify(length + 1)
             if expected / cost > best_speed:
                 best, best_speed = length, expected / cost
         return best, best_speed
@@ -131,7 +130,7 @@ class Planner:
             survive *= (probability + rate) / 2
             expected += survive
         length = len(confidence)
-        cost = self.costs.overhead + self.costs.draft(length) + self.costs.verify(length + 1)
+        cost = self.costs.draft(length) + self.costs.verify(length + 1)
         more = self.costs.draft(1) + self.costs.verify(length + 2) - self.costs.verify(length + 1)
         return survive * rate / max(more, 1e-9) > expected / cost
 
