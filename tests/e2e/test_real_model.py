@@ -121,7 +121,6 @@ def test_float32_is_transformers_greedy(data):
                 prompt, do_sample=False, max_new_tokens=8, eos_token_id=None, pad_token_id=0, use_cache=True
             )
         theirs = out[0, prompt.shape[1] :].tolist()
-        owed = engine.plan(hole.request(SHORT)).owed
-        if models.target.tokenizer.decode_bytes(theirs).startswith(owed):  # generate knows no healing
-            assert list(answer.token_ids) == theirs[: len(answer.token_ids)]
+        assert engine.plan(hole.request(SHORT)).owed == b""  # `generate` knows no healing, these holes need none
+        assert list(answer.token_ids) == theirs[: len(answer.token_ids)]
     torch.set_num_threads(1)
