@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from engine.config import EngineConfig, Limits, SamplingParams
-from engine.core import Buffer, CancelToken, CompletionChunk, CompletionRequest, CompletionSummary, DecodeStats, TextRun
+from engine.core import (
+    Buffer,
+    CancelToken,
+    CompletionChunk,
+    CompletionRequest,
+    CompletionSummary,
+    DecodeStats,
+    LoadStep,
+    TextRun,
+)
 from engine.errors import ConfigError, EngineError, ModelLoadError, OutOfMemory, PullError, RequestError
 
 if TYPE_CHECKING:
@@ -23,6 +32,7 @@ __all__ = [
     "EngineConfig",
     "EngineError",
     "Limits",
+    "LoadStep",
     "ModelLoadError",
     "OutOfMemory",
     "PullError",

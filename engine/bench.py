@@ -25,6 +25,7 @@ from engine.core import CompletionSummary
 from engine.engine import Engine
 from engine.errors import EngineError
 from engine.holes import Hole, exercism, humaneval, spread
+from engine.load_report import once_each
 from engine.models import LoadedModels, load_models
 from engine.prompt import PromptStyle
 
@@ -137,7 +138,7 @@ class Result:
 def run_suite(suite: str, config: EngineConfig, data: Path, count: int, console: Console) -> Result:
     """Run a suite over `count` holes of each of its data sets; progress goes to `console`."""
     sets = _drafter_sets(data, count) if suite == "drafters" else _prompt_sets(data, count)
-    models = load_models(config, lambda line: console.print(f"{line}…", highlight=False), models_dir())
+    models = load_models(config, once_each(lambda line: console.print(line, highlight=False)), models_dir())
     engines = _drafter_engines(models, config) if suite == "drafters" else _prompt_engines(models, config)
     names = [models.target.name] + ([models.draft.name] if models.draft else [])
     result = Result(suite, " + ".join(names))

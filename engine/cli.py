@@ -22,6 +22,7 @@ from rich.table import Table
 from engine import Buffer, CompletionRequest, EngineConfig, EngineError, Limits, SamplingParams
 from engine.catalog import load_catalog, models_dir, resolve_profile
 from engine.core import CompletionSummary
+from engine.load_report import once_each
 from engine.location import offset_of, parse_location, read_text
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def complete(location: str, buffers: tuple[Path, ...], **options: Any) -> None: 
     from engine.trace import COLOURS, print_trace
     from engine.trace import as_json as plain
 
-    engine = Engine.load(config, report=lambda line: _tell(f"{line}…", "dim"))
+    engine = Engine.load(config, report=once_each(lambda line: _tell(line, "dim")))
     for note in engine.notes:
         _tell(f"note: {note}", "yellow")
     coloured = options["trace"] and sys.stdout.isatty()

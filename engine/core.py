@@ -99,6 +99,14 @@ class Round:
     verify_ms: float
 
 
+@dataclass(frozen=True, slots=True)
+class LoadStep:
+    """What loading does now, in words a person may read. `done` is how far it is, 0 to 1, None where nobody knows."""
+
+    text: str
+    done: float | None = None
+
+
 @dataclass(slots=True)
 class DecodeStats:
     """Counts and times of one completion. Times in milliseconds."""

@@ -23,6 +23,7 @@ from safetensors.torch import save_file
 from engine import prepare
 from engine.catalog import ModelRepository, load_catalog
 from engine.config import Dtype
+from engine.core import LoadStep
 from engine.errors import ConfigError, EngineError, ModelLoadError, OutOfMemory, is_out_of_memory
 from engine.int8_linear import choose_backend
 from engine.model import ForwardModel
@@ -35,7 +36,7 @@ log = logging.getLogger(__name__)
 READ = (".safetensors", ".json", ".model", ".txt")
 """What of a folder is read: weights, configuration, end tokens, and a tokenizer in one of its forms."""
 
-Report = Callable[[str], None]
+Report = Callable[[LoadStep], None]
 """Told in a few words what is going on; loading a model for the first time takes a minute."""
 
 
@@ -156,6 +157,9 @@ class _Loading:
             )
         return LoadedModel(self._name, network, tokenizer, tokenizer.controls | frozenset(facts["ends"]), notes)
 
+    def _say(self, text: str, done: float | None = None) -> None:
+        self._report(LoadStep(text, done))
+
     def _facts(self) -> dict[str, Any]:
         """What the configuration says, kept so that a later start need not import transformers (4 s) to know it."""
 
@@ -172,7 +176,7 @@ class _Loading:
             return _own_tokenizer(own)
 
         def convert() -> str:
-            self._report(f"reading the tokenizer of {self._name}")
+            self._say(f"reading the tokenizer of {self._name}")
             fast = _quiet_transformers().AutoTokenizer.from_pretrained(**self._source.options)
             text: str = fast.backend_tokenizer.to_str()
             return text
@@ -192,29 +196,28 @@ class _Loading:
         backend = choose_backend()
         path = self._prepared / f"int8-{backend.levels}.safetensors"
         if not prepare.is_current(path, backend):
-            self._report(f"converting {self._name} to int8, once (about a minute)")
+            self._say(f"converting {self._name} to int8, once (about a minute)")
             model = self._read_module("bfloat16")
             with _replacing(path) as partial:
                 prepare.prepare(model, backend, partial)
-        self._report(f"loading {self._name}")
-        return prepare.read_lean(path, backend)
+        return prepare.read_lean(path, backend, lambda done: self._say(f"loading {self._name}", done))
 
     def _transformers(self, dtype: Dtype) -> ForwardModel:
         from engine.hf_forward import HfModel
 
         if not self._source.gguf or dtype == "nf4":
-            self._report(f"loading {self._name}")
+            self._say(f"loading {self._name}")
             return HfModel(self._read_module(dtype))
         folder = self._prepared / "bf16"
         weights = folder / "model.safetensors"
         if not _is_whole(weights):
-            self._report(f"converting {self._name}, once (about a minute)")
+            self._say(f"converting {self._name}, once (about a minute)")
             folder.mkdir(exist_ok=True)
             state = self._read_module("bfloat16").state_dict()
             _write(folder / "config.json", (self._prepared / "config.json").read_text(encoding="utf-8"))
             with _replacing(weights) as partial:
                 save_file({k: v.contiguous().clone() for k, v in state.items()}, partial, {"format": "pt"})
-        self._report(f"loading {self._name}")
+        self._say(f"loading {self._name}")
         return HfModel(_Loading(self._name, Source(folder), self._prepared, self._report)._read_module(dtype))
 
     def _read_module(self, dtype: Dtype) -> Any:  # noqa: ANN401

@@ -7,7 +7,7 @@ frequencies, and the sizes as metadata. Reading it takes seconds where convertin
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
@@ -139,8 +139,8 @@ def is_current(path: Path, backend: Backend) -> bool:
         return False
 
 
-def read_lean(path: Path, backend: Backend) -> LeanModel:
-    """Pack the prepared weights of `path` for the forward pass."""
+def read_lean(path: Path, backend: Backend, progress: Callable[[float], None] = lambda _: None) -> LeanModel:
+    """Pack the prepared weights of `path` for the forward pass; `progress` hears how far it is, 0 to 1."""
     with safe_open(path, "pt") as file, ThreadPoolExecutor(torch.get_num_threads()) as pool:
         metadata = file.metadata()
         shape = LeanShape(**json.loads(metadata["shape"]))
@@ -150,7 +150,10 @@ def read_lean(path: Path, backend: Backend) -> LeanModel:
 
         parts = [[linear(f"layers.{index}.{name}") for name in LINEARS] for index in range(shape.layers)]
         head = linear("head")
-        layers = [_layer(file, f"layers.{index}.", part) for index, part in enumerate(parts)]
+        layers = []
+        for index, part in enumerate(parts):
+            progress(index / shape.layers)
+            layers.append(_layer(file, f"layers.{index}.", part))
         rope = _rope(file.get_tensor("inv_freq"), shape.max_length, float(metadata["rope_scaling"]))
         return LeanModel(
             shape, file.get_tensor("embedding"), layers, file.get_tensor("final_norm"), head.result(), rope
