@@ -40,14 +40,21 @@ class SamplingParams:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When a completion ends at the latest."""
+    """When a completion ends at the latest.
+
+    `max_prefill` above 0 gives up, before anything is computed, when more prompt tokens than this are not in the cache:
+    work done ahead of being asked must not cost the person who types their warm cache.
+    """
 
     max_tokens: int = 128
     stop: StopMode = "block"
+    max_prefill: int = 0
 
     def __post_init__(self) -> None:
         if self.max_tokens < 1:
             raise ConfigError(f"max_tokens is {self.max_tokens}; set it to 1 or more")
+        if self.max_prefill < 0:
+            raise ConfigError(f"max_prefill is {self.max_prefill}; set it to 0 (no limit) or more")
         if self.stop not in get_args(StopMode):
             raise ConfigError(f"stop is {self.stop!r}; set it to one of {', '.join(get_args(StopMode))}")
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -41,6 +42,7 @@ from engine.prompt import DEFAULT_STYLE, PromptPlan, PromptPlanner, PromptStyle
 from engine.stops import StopContext
 from engine.text_stream import TextStream
 from engine.token_index import TokenIndex
+from engine.trace import as_json, rounds_as_json
 from engine.verifier import Verifier
 
 STOP_CONTEXT = 4000  # characters each side of the cursor that stop rules look at
@@ -120,6 +122,18 @@ class Engine:
         """Return the exact prompt a request leads to, with its segments."""
         return self._planner.plan(_normalised(request).request)
 
+    def explain(self, request: CompletionRequest, last: CompletionSummary | None = None) -> dict[str, Any]:
+        """Return as plain data the exact prompt of a request and how `last`, a completion of this engine, came about.
+
+        `prompt` lists the segments in order, control tokens by name; joined they are what the target reads.
+        """
+        plan = self.plan(request)
+        prompt = [{"name": s.name, "text": s.text, "tokens": s.end - s.start} for s in plan.segments]
+        explained: dict[str, Any] = {"prompt": prompt, "prompt_tokens": len(plan.ids), "model": self._target.name}
+        if last is not None:
+            explained["last"] = as_json(last) | {"rounds": rounds_as_json(last, self.decode)}
+        return explained
+
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of token ids; control tokens have none, an unfinished character shows as U+FFFD."""
         return self._target.tokenizer.decode_bytes(ids).decode("utf-8", "replace")
@@ -165,9 +179,12 @@ class Engine:
             plan.ids, local, plan.owed, request.sampling, request.limits.max_tokens, self._target.ends, cancel
         )
         completion.prepared()
-        reason = yield from self._stream(job, stream, completion)
+        reason: FinishReason = "cancelled"
+        if not 0 < request.limits.max_prefill < completion.stats.computed_tokens:
+            reason = yield from self._stream(job, stream, completion)
         runs = stream.finish(reason)
-        self._past.add(request.path, [*local[-PAST_CONTEXT:].tolist(), *stream.token_ids])
+        if stream.token_ids:
+            self._past.add(request.path, [*local[-PAST_CONTEXT:].tolist(), *stream.token_ids])
         yield CompletionChunk(runs, completion.summary(stream, plan.ids))
 
     def _stream(

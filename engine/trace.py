@@ -84,6 +84,24 @@ def as_json(summary: CompletionSummary) -> dict[str, Any]:
     }
 
 
+def rounds_as_json(summary: CompletionSummary, decode: Decode) -> list[dict[str, Any]]:
+    """Return every round with the text and the source of each token it emitted; times are milliseconds."""
+    return [
+        {
+            "drafted": len(step.draft),
+            "accepted": step.accepted,
+            "rows": step.rows,
+            "draft_ms": round(step.draft_ms, 3),
+            "verify_ms": round(step.verify_ms, 3),
+            "tokens": [
+                {"text": decode([token]), "source": step.draft.sources[at] if at < step.accepted else "target"}
+                for at, token in enumerate(step.emitted)
+            ],
+        }
+        for step in summary.rounds
+    ]
+
+
 def stats_as_json(stats: DecodeStats) -> dict[str, Any]:
     """Return counts and times as plain data; times are milliseconds."""
     return {

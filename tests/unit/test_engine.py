@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from engine import (
@@ -229,3 +231,29 @@ def test_stats_add_up(engine):
     parts = sum(stats.ms[name] for name in ("prefill", "draft", "verify", "overhead"))
     assert parts == pytest.approx(stats.ms["total"], rel=1e-6)
     assert all(stats.accepted[s] <= stats.drafted[s] for s in stats.drafted)
+
+
+def test_work_done_ahead_leaves_a_cold_cache_alone(engine):
+    """With `max_prefill` a completion gives up before a longer prompt is computed, and works where little is missing."""
+    ahead = Limits(max_tokens=4, stop="free", max_prefill=8)
+    declined = ask(engine, CODE, 30, limits=ahead)
+    assert declined.finish_reason == "cancelled"
+    assert declined.stats.target_passes == 0
+    assert ask(engine, CODE, 30).stats.reused_tokens == 0
+    assert ask(engine, CODE, 30, limits=ahead).stats.target_passes > 0
+    with pytest.raises(ConfigError, match="max_prefill is -1"):
+        Limits(max_prefill=-1)
+
+
+def test_an_explanation_is_plain_data(engine):
+    """The explained prompt joins to what the target reads, and the rounds spell the completion with their sources."""
+    summary = ask(engine, CODE, 30)
+    told = json.loads(json.dumps(engine.explain(CompletionRequest("a.py", "python", CODE, 30), summary)))
+    text = "".join(part["text"] for part in told["prompt"])
+    assert CODE[:30].splitlines()[0] in text
+    assert "<|fim_middle|>" in [part["text"] for part in told["prompt"] if part["name"] == "control"]
+    assert sum(part["tokens"] for part in told["prompt"]) == told["prompt_tokens"] == summary.stats.prompt_tokens
+    tokens = [token for step in told["last"]["rounds"] for token in step["tokens"]]
+    assert len(tokens) == summary.stats.emitted_tokens
+    assert {token["source"] for token in tokens} <= {"target", "lookup", "model"}
+    assert "last" not in engine.explain(CompletionRequest("a.py", "python", CODE, 30))
