@@ -16,12 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 import torch
 from filelock import FileLock
 from safetensors.torch import save_file
 
 from engine import prepare
-from engine.catalog import ModelRepository, load_catalog
+from engine.catalog import GIB, ModelRepository, load_catalog
 from engine.config import Dtype
 from engine.core import LoadStep
 from engine.errors import ConfigError, EngineError, ModelLoadError, OutOfMemory, is_out_of_memory
@@ -35,6 +36,8 @@ log = logging.getLogger(__name__)
 
 READ = (".safetensors", ".json", ".model", ".txt")
 """What of a folder is read: weights, configuration, end tokens, and a tokenizer in one of its forms."""
+
+CONVERTING = 4  # a conversion's memory, in sizes of a four-bit file: it holds the weights in 16 and in 8 bits
 
 Report = Callable[[LoadStep], None]
 """Told in a few words what is going on; loading a model for the first time takes a minute."""
@@ -197,10 +200,21 @@ class _Loading:
         path = self._prepared / f"int8-{backend.levels}.safetensors"
         if not prepare.is_current(path, backend):
             self._say(f"converting {self._name} to int8, once (about a minute)")
+            self._require_memory(CONVERTING * sum(file.stat().st_size for file in self._source.files))
             model = self._read_module("bfloat16")
             with _replacing(path) as partial:
                 prepare.prepare(model, backend, partial)
+        self._require_memory(path.stat().st_size)
         return prepare.read_lean(path, backend, lambda done: self._say(f"loading {self._name}", done))
+
+    def _require_memory(self, needed: float) -> None:
+        """Refuse to begin what would push other programs, or another window's engine, out of memory."""
+        free = psutil.virtual_memory().available
+        if needed > free:
+            raise OutOfMemory(
+                f"{self._name} needs about {needed / GIB:.1f} GiB of memory and {free / GIB:.1f} are free; close what "
+                "takes it, such as another editor's engine, or choose a smaller profile"
+            )
 
     def _transformers(self, dtype: Dtype) -> ForwardModel:
         from engine.hf_forward import HfModel

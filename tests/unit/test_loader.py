@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 import torch
 from safetensors import safe_open
@@ -17,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from engine import prepare
 from engine.config import EngineConfig
 from engine.core import CompletionRequest
-from engine.errors import ConfigError, ModelLoadError
+from engine.errors import ConfigError, ModelLoadError, OutOfMemory
 from engine.int8_linear import Backend, choose_backend
 from engine.loader import load
 from engine.models import load_models
@@ -515,6 +516,22 @@ def test_a_broken_draft_leaves_lookup_alone(tiny, own, models, name):
     done = ask(engine)
     assert done.token_ids == ask(make_engine(tiny, models, drafters=())).token_ids
     assert "model" not in done.stats.drafted
+
+
+def test_memory_that_others_need_is_not_taken(tiny, tiny_draft, models, monkeypatch):
+    """Too little free memory is said before weights are read (B33); without room for the draft, lookup serves."""
+    config = EngineConfig(target=str(tiny), draft=str(tiny_draft), dtype="int8")
+    load_models(config, quietly, models)  # prepared, so that all that is needed is the copy in memory
+    free = psutil.virtual_memory()
+    sizes = iter([2**40, 2**40, 1000])  # the choice of a profile, the target, the draft
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: free._replace(available=next(sizes)))
+    loaded = load_models(config, quietly, models)
+    assert loaded.draft is None
+    assert "no draft model, prompt lookup alone" in loaded.notes[0]
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: free._replace(available=1000))
+    with pytest.raises(OutOfMemory, match=r"GiB of memory and 0\.0 are free; close") as raised:
+        load_models(config, quietly, models)
+    assert one_sentence(str(raised.value))
 
 
 def test_a_draft_of_another_vocabulary_is_not_used(tiny, models, tmp_path):
