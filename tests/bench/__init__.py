@@ -1,0 +1,1 @@
+"""Measurements to be run by hand; none of them is a test."""
