@@ -85,10 +85,14 @@ def as_json(summary: CompletionSummary) -> dict[str, Any]:
 
 
 def rounds_as_json(summary: CompletionSummary, decode: Decode) -> list[dict[str, Any]]:
-    """Return every round with the text and the source of each token it emitted; times are milliseconds."""
+    """Return every round with text and source of each token it drafted and emitted; times are milliseconds."""
     return [
         {
             "drafted": len(step.draft),
+            "draft": [
+                {"text": decode([token]), "source": source}
+                for token, source in zip(step.draft.ids, step.draft.sources, strict=True)
+            ],
             "accepted": step.accepted,
             "rows": step.rows,
             "draft_ms": round(step.draft_ms, 3),
