@@ -118,7 +118,7 @@ class ScriptedEngine:
         if self.script.get("noise"):
             make_noise("complete")
         if (bad := self.script.get("fail_on")) and bad in call.request.text:
-            raise RuntimeError("the script says so")
+            raise RuntimeError(f"the script says so: {call.request.text}")  # as some libraries quote what they choke on
         if not _pause(self.script.get("prefill_ms", 0), call.cancel):
             yield call.last("cancelled")
             return
@@ -210,7 +210,7 @@ class _Call:
 
 def make_noise(where: str) -> None:
     """Do all that libraries do on standard output and standard error."""
-    print(f"noise in {where}", flush=True)
+    print(f"noise in {where} 🦊", flush=True)
     warnings.warn(f"noise in {where}", stacklevel=1)
     logging.getLogger("noisy.library").warning("noise in %s", where)
     for bar in range(3):
