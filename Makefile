@@ -20,20 +20,19 @@ demo: $(READY)
 
 test: $(READY)
 	$(BIN)/foretype pull cpu-small
-	$(BIN)/python -m pytest --data=$(DATA)
+	$(BIN)/python -m pytest --data=$(DATA) --ignore=tests/editors
 
 check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# Real editors come with the language server and the extension; until then there is nothing to drive.
-test-editors:
-	@echo "test-editors: no editor tests yet"
+test-editors: $(READY)
+	$(BIN)/python -m pytest tests/editors
 
 bench: $(READY)
 	$(BIN)/foretype pull cpu
-	$(BIN)/foretype bench --suite drafters --profile cpu --data $(DATA) --count 8
+	$(BIN)/foretype bench --suite infill,buffers,edit,passes --profile cpu --data $(DATA) --count 2 --repeats 1 --max-tokens 32
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 
 from lsprotocol import types
 
 from lsp_server.documents import Document
 from lsp_server.items import Target
 from lsp_server.place import Place, Suggestion
-from lsp_server.positions import Encoding, to_offset
 from lsp_server.secrets import masked
 from lsp_server.uris import identity
 
@@ -44,29 +44,27 @@ class View:
     version: int = 0
 
     @classmethod
-    def of(cls, document: Document, ask: Ask, encoding: Encoding) -> View:
+    def of(cls, document: Document, ask: Ask) -> View:
         """See an open document at a position that it has."""
         excerpt = document.excerpt(ask.line, ask.column, RADIUS)
         text = masked(excerpt.text)
         before, after = text[: excerpt.cursor], text[excerpt.cursor :]
         place = Place(document.key, document.language, before, after, excerpt.line, excerpt.column)
-        target = Target(document.uri, document.line(ask.line), document.line_break, encoding)
+        target = Target(document.uri, document.line_break, partial(document.client_column, excerpt.line))
         if ask.popup is not None:
-            place = _behind(place, ask.popup, target)
+            place = _behind(place, ask.popup, document)
         return cls(ask, place, target, document, document.version)
 
     @classmethod
     def empty(cls, ask: Ask) -> View:
         """See nothing: there is no such document, or no such position."""
         nowhere = Place(identity(ask.uri), "", "", "", 0, 0)
-        return cls(ask, nowhere, Target(ask.uri, "", "\n", "utf-16"))
+        return cls(ask, nowhere, Target(ask.uri))
 
 
-def _behind(cursor: Place, popup: types.SelectedCompletionInfo, target: Target) -> Place:
+def _behind(cursor: Place, popup: types.SelectedCompletionInfo, document: Document) -> Place:
     """Return the place as if the person had taken the popup's choice."""
-    start, end = (
-        to_offset(target.line_text, at.character, target.encoding) for at in (popup.range.start, popup.range.end)
-    )
+    start, end = (document.excerpt(at.line, at.character, 0).column for at in (popup.range.start, popup.range.end))
     kept, replaced = min(start, cursor.column), max(0, end - cursor.column)
     before = cursor.before[: len(cursor.before) - cursor.column + kept] + popup.text
     return replace(cursor, before=before, after=cursor.after[replaced:], column=kept + len(popup.text))

@@ -125,7 +125,7 @@ class Completer:
         if document is None:
             return self._nothing(View.empty(ask), "the document is not open, or has no such position")
         ticket.version = document.version
-        view = View.of(document, ask, self._store.encoding)
+        view = View.of(document, ask)
         if reason := self.refusal(document, view):
             self.counts["refused"] += 1
             return self._nothing(view, reason)
@@ -272,7 +272,7 @@ class Completer:
         if rest is None or run.error is not None:
             return None
         suggestion = postprocess(place, rest, finished=run.complete)
-        return None if suggestion is None or holds_secret(suggestion.text) else suggestion
+        return None if suggestion is None or holds_secret(suggestion.text, place.line_before) else suggestion
 
     def _fit(self, view: View, suggestions: Sequence[Suggestion]) -> list[Suggestion]:
         """Return what is worth showing, each once, and as many as were asked for."""

@@ -17,7 +17,7 @@ async def explain(session: Session, ask: Ask) -> dict[str, Any]:
         return {"uri": ask.uri, "problem": "the document is not open, or has no such position"}
     if refusal := session.rules.completion_refusal(document.uri):
         return {"uri": ask.uri, "problem": refusal}
-    view = View.of(document, ask, session.store.encoding)
+    view = View.of(document, ask)
     record = session.completer.records.get(document.key)
     request, context = await session.completer.request(view)
     summary = record.summary if record else None
@@ -49,5 +49,6 @@ def status(session: Session) -> dict[str, Any]:
         "documents": len(session.store.recent()),
         "drafted": dict(runs.drafted),
         "accepted": dict(runs.accepted),
+        "passes": dict(runs.passes),
         "watching": session.watcher.mode,
     }

@@ -7,12 +7,12 @@ before the cursor at the item's beginning; it ends where the replaced text ends,
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from lsprotocol import types
 
 from lsp_server.place import Place, Suggestion
-from lsp_server.positions import Encoding, to_column
 
 ACCEPT = "foretype.accept"
 MAX_LABEL = 80  # characters of a popup's row
@@ -22,12 +22,11 @@ _FENCE = re.compile(r"`{3,}")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where items go: the document as the client spells it, its line at the cursor, and how both sides count."""
+    """Where items go: the document as the client spells it, its line breaks, and the client's columns of the line."""
 
     uri: str
-    line_text: str
-    line_break: str
-    encoding: Encoding
+    line_break: str = "\n"
+    client_column: Callable[[int], int] = lambda column: column  # of a column in code points
 
 
 def inline_item(
@@ -84,7 +83,7 @@ def with_breaks(text: str, line_break: str) -> str:
 
 def _span(place: Place, suggestion: Suggestion, target: Target) -> types.Range:
     def at(offset: int) -> types.Position:
-        return types.Position(place.line, to_column(target.line_text, offset, target.encoding))
+        return types.Position(place.line, target.client_column(offset))
 
     return types.Range(at(place.column - len(word_before(place))), at(place.column + suggestion.replaces))
 

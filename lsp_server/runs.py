@@ -35,6 +35,7 @@ class Runs:
         self.response_ms = USUAL_MS
         self.drafted: Counter[str] = Counter()
         self.accepted: Counter[str] = Counter()
+        self.passes: Counter[str] = Counter()  # of the target: all, and those whose text nobody was given
 
     def __len__(self) -> int:
         return len(self._began)
@@ -102,6 +103,9 @@ class Runs:
         if run.summary is not None:
             self.drafted.update(run.summary.stats.drafted)
             self.accepted.update(run.summary.stats.accepted)
+            self.passes["all"] += run.summary.stats.target_passes
+            if run.cancel.cancelled and run.answered is None:
+                self.passes["thrown_away"] += run.summary.stats.target_passes
         if run.error is not None:
             self._failed(run.document, run.error)
         elif not run.cancel.cancelled:

@@ -7,6 +7,7 @@ from lsprotocol import types
 
 from lsp_server.items import Target, completion_item, inline_item
 from lsp_server.place import Place, Suggestion
+from lsp_server.positions import to_column
 
 
 def place(before: str, after: str = "", language: str = "python") -> Place:
@@ -15,7 +16,8 @@ def place(before: str, after: str = "", language: str = "python") -> Place:
 
 
 def target(at: Place, encoding="utf-16", line_break: str = "\n") -> Target:
-    return Target("file:///a.py", at.line_before + at.line_after, line_break, encoding)
+    line = at.line_before + at.line_after
+    return Target("file:///a.py", line_break, lambda column: to_column(line, column, encoding))
 
 
 def span(line: int, start: int, end: int) -> types.Range:
