@@ -24,6 +24,7 @@ from engine.catalog import load_catalog, models_dir, resolve_profile
 from engine.core import CompletionSummary
 from engine.load_report import once_each
 from engine.location import offset_of, parse_location, read_text
+from engine.trace_page import page_data, require_writable, scene_of, write_page
 
 if TYPE_CHECKING:
     from engine import Engine
@@ -90,6 +91,9 @@ def _drafters(_: click.Context, __: click.Parameter, value: str) -> tuple[str, .
 @click.option("--dtype", default="auto", help="auto, int8, float32, bfloat16 or nf4.")
 @click.option("--single-line", is_flag=True, help="Stop at the end of the line.")
 @click.option("--trace", is_flag=True, help="Show every round and who proposed what.")
+@click.option(
+    "--trace-html", "page", metavar="FILE", type=click.Path(path_type=Path), help="Write a page to replay it."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one object instead of the text.")
 @_plainly
 def complete(location: str, buffers: tuple[Path, ...], **options: Any) -> None:  # noqa: ANN401  (click's options)
@@ -97,6 +101,8 @@ def complete(location: str, buffers: tuple[Path, ...], **options: Any) -> None: 
     request = _request(location, buffers, options)
     names = ("drafters", "profile", "target", "draft", "dtype")
     config = EngineConfig.from_mapping({name: options[name] for name in names})
+    if options["page"]:
+        require_writable(options["page"])
     from engine import Engine
     from engine.trace import COLOURS, print_trace
     from engine.trace import as_json as plain
@@ -113,6 +119,8 @@ def complete(location: str, buffers: tuple[Path, ...], **options: Any) -> None: 
         click.echo()
     if options["trace"]:
         print_trace(summary, engine.decode, stderr)
+    if options["page"]:
+        write_page(options["page"], page_data(summary, engine.decode, scene_of(engine, request, location)))
 
 
 def _tell(line: str, style: str) -> None:
@@ -210,18 +218,42 @@ def _models_table(profiles: list[str]) -> Table:
 
 
 @main.command()
-@click.option("--suite", type=click.Choice(["drafters", "prompt"]), default="drafters", help="What to measure.")
-@click.option("--data", type=click.Path(path_type=Path), required=True, help="The folder of the evaluation data.")
-@click.option("--count", default=40, help="Holes of each data set.")
-@click.option("--profile", default="auto", help="A named pair of models.")
-@click.option("--json", "as_json", is_flag=True, help="Print one object instead of a table.")
+@click.option(
+    "--suite", "suites", multiple=True, help="infill, buffers, edit, overhead, session, passes, prompt or all."
+)
+@click.option("--data", type=click.Path(path_type=Path), help="The folder of the evaluation data.")
+@click.option("--count", default=20, help="Holes of each data set.")
+@click.option("--repeats", default=3, help="Times each hole is completed.")
+@click.option("--seed", default=0, help="Same seed, same holes.")
+@click.option("--max-tokens", default=48, help="Tokens at most, for everybody.")
+@click.option("--compare", default="drafters", help="drafters, or fixed: the planner against fixed choices.")
+@click.option("--peers", is_flag=True, help="Run transformers and llama.cpp on the same prompts in turn.")
+@click.option("--minutes", default=5.0, help="How long the recorded session is replayed at most.")
+@click.option("--profile", default="auto", help="A named pair of models; see `foretype doctor`.")
+@click.option("--target", help="A hub id, folder or GGUF file instead of the profile's target.")
+@click.option("--draft", help="The same for the draft model; an empty string for none.")
+@click.option("--dtype", default="auto", help="auto, int8, float32, bfloat16 or nf4.")
+@click.option("--threads", default=0, help="Threads for everybody; 0 is torch's own choice.")
+@click.option("--plot", type=click.Path(path_type=Path), help="Draw the tokens per second into this PNG file.")
+@click.option("--json", "as_json", is_flag=True, help="Print the object alone, no tables.")
 @_plainly
-def bench(suite: str, data: Path, count: int, profile: str, as_json: bool) -> None:
-    """Measure on known files with holes: what drafting gains, or what the prompt's form is worth."""
-    from engine.bench import run_suite
+def bench(suites: tuple[str, ...], plot: Path | None, as_json: bool, **options: Any) -> None:  # noqa: ANN401
+    """Measure speed on known files with holes, on a recorded session, and against other engines.
 
-    result = run_suite(suite, EngineConfig(profile=profile), data, count, stderr)
-    if as_json:
-        click.echo(json.dumps(result.as_json()))
-    else:
-        Console().print(result.table())
+    Tables and progress go to standard error, one JSON object to standard output.
+    """
+    from engine.bench.settings import Settings, parse_suites
+
+    own = {name: options.pop(name) for name in ("profile", "target", "draft", "dtype", "threads")}
+    settings = Settings(suites=parse_suites(suites), **options)
+    config = EngineConfig.from_mapping(own)
+    from engine.bench.command import run_bench
+
+    report = run_bench(settings, config, models_dir(), plot, stderr)
+    if not as_json:
+        report.print(stderr)
+    click.echo(json.dumps(report.as_json()))
+    if report.interrupted:
+        sys.exit(130)
+    if report.failures:
+        raise click.ClickException("; ".join(report.failures))

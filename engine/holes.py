@@ -1,7 +1,7 @@
 """Known files with a hole cut out: what benchmarks and quality tests complete and compare.
 
-Reads the folder layout of the evaluation data (`humaneval-infilling`, `exercism-fim`); a missing folder is said in
-plain words, nothing is downloaded.
+Reads the folder layout of the evaluation data (`humaneval-infilling`, `exercism-fim`,
+`crosscodeeval-python-sample`); a missing folder is said in plain words, nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -69,6 +69,24 @@ def _exercism_hole(row: dict[str, Any], exercise: dict[str, Any]) -> Hole:
     start, end = row["start"], row["end"]
     buffers = tuple(Buffer(b["path"], 1, b["text"]) for b in exercise["open_buffers"])
     return Hole(row["id"], exercise["path"], row["lang"], text[:start], text[start:end], text[end:], buffers)
+
+
+def crosscode(data: Path) -> list[Hole]:
+    """CrossCodeEval (Ding et al., 2023), Python: the rest of a line; what was retrieved for it are the buffers."""
+    rows = _rows(data / "crosscodeeval-python-sample" / "sample.jsonl.gz")
+    return [_crosscode_hole(row) for row in rows]
+
+
+def _crosscode_hole(row: dict[str, Any]) -> Hole:
+    """Snippets of one file become one buffer: the engine is given files, best match first."""
+    texts: dict[str, list[str]] = {}
+    for piece in row["crossfile_context"]["list"]:
+        texts.setdefault(piece["filename"], []).append(piece["retrieved_chunk"])
+    buffers = tuple(Buffer(path, 1, "\n\n".join(pieces)) for path, pieces in texts.items())
+    about = row["metadata"]
+    return Hole(
+        about["task_id"], about["file"], "python", row["prompt"], row["groundtruth"], row["right_context"], buffers
+    )
 
 
 def spread(holes: list[Hole], count: int) -> list[Hole]:
