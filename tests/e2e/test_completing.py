@@ -105,7 +105,7 @@ def test_nothing_finished_by_the_deadline_is_waited_for(tmp_path):
 
 
 def test_typing_along_asks_nothing_new(tmp_path):
-    """B23: what agrees with the ghost keeps it, letter by letter, without a run; B22: the range lets one letter more match."""
+    """B23: what agrees with the ghost keeps it without a run; B22: the range lets one letter more match."""
     with conversation(tmp_path, rules=[{"left": "return a", "answer": " + b\n"}]) as client:
         client.open(URI, "return a")
         assert texts(client.inline(URI, 0, 8)) == ["a + b"]
@@ -167,7 +167,7 @@ def test_words_and_lines_may_be_accepted_one_by_one(tmp_path):
 
 
 def test_the_follow_up_is_prepared_when_idle(tmp_path):
-    """What comes after the suggestion is computed while nothing else happens and served from the cache once accepted."""
+    """What comes after the suggestion is computed while nothing else happens, and is there once it is accepted."""
     rules = [{"left": "x = ", "answer": "1\n"}, {"left": "x = 1", "answer": "\ny = 2\n"}]
     with conversation(tmp_path, rules=rules) as client:
         client.open(URI, "x = ")

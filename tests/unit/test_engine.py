@@ -234,7 +234,7 @@ def test_stats_add_up(engine):
 
 
 def test_work_done_ahead_leaves_a_cold_cache_alone(engine):
-    """With `max_prefill` a completion gives up before a longer prompt is computed, and works where little is missing."""
+    """With `max_prefill` a completion gives up before it reads a longer prompt, and works where little is missing."""
     ahead = Limits(max_tokens=4, stop="free", max_prefill=8)
     declined = ask(engine, CODE, 30, limits=ahead)
     assert declined.finish_reason == "cancelled"
