@@ -81,16 +81,25 @@ class Completer:
         """Stop and drop everything about a document: it was closed, or may no longer be used."""
         self._void(document)
         self.runs.drop(document)
+        self.runs.forgive(document)
         self._worker.forget(document)
         self.cache.forget(document)
         self.records.forget(document)
 
-    def purge(self, dropped: Sequence[str]) -> None:
-        """Forget texts that may no longer be used, and all that may have come of them."""
+    def purge(self, dropped: Sequence[str], asking: Ticket | None = None) -> None:
+        """Forget texts that may no longer be used, and all that may have come of them.
+
+        The open questions are void but for the one that is `asking`, since it will not use them.
+        """
+        self.runs.discard(dropped)
         for key in dropped:
             self._worker.forget(key)
+            self.records.forget(key)
         if dropped:
             self.cache.clear()
+            for ticket in self._tickets.values():
+                if ticket is not asking:
+                    ticket.cancel()
 
     def stop(self) -> None:
         """Leave everything that is under way: off means off."""
@@ -129,7 +138,10 @@ class Completer:
         if reason := self.refusal(document, view):
             self.counts["refused"] += 1
             return self._nothing(view, reason)
-        known = [hit for hit in self.cache.find_all(view.place) if hit.suggestion.text.strip()]
+        hits = self.cache.find_all(view.place)
+        known = [hit for hit in hits if hit.suggestion.text.strip()]
+        if hits and not known and ask.automatic:
+            return self._nothing(view, "the model had nothing to add here")
         if known and (ask.automatic or len(known) > ALTERNATIVES or not self._worker.ready):
             self.counts["cached"] += 1
             return self._shown(view, self._fit(view, [hit.suggestion for hit in known]))
@@ -193,7 +205,7 @@ class Completer:
         return (self.settings.automatic_deadline_ms if automatic else self.settings.explicit_deadline_ms) / 1e3
 
     async def _begun(self, view: View, ticket: Ticket) -> Generation:
-        request, context = await self.request(view)
+        request, context = await self.request(view, ticket)
         run = Generation(view.place, request)
         if not ticket.void:
             self.records.asked(view.place.document, request, context)
@@ -201,14 +213,14 @@ class Completer:
             self.runs.begin(run)
         return run
 
-    async def request(self, view: View) -> tuple[CompletionRequest, Context]:
+    async def request(self, view: View, ticket: Ticket | None = None) -> tuple[CompletionRequest, Context]:
         """Return what the engine is asked for a view of an open document, and where its context comes from."""
         place, document = view.place, view.document
         assert document is not None
         snapshot = self._gatherer.snapshot(document)
         # On a thread of its own: a slow disk must not keep keystrokes waiting.
         context = await asyncio.to_thread(self._gatherer.gather_from, snapshot, self.settings.related_files)
-        self.purge(context.dropped)
+        self.purge(context.dropped, ticket)
         most = AUTOMATIC_TOKENS if view.ask.automatic else self.settings.max_tokens
         request = CompletionRequest(
             path=place.document,
@@ -233,11 +245,13 @@ class Completer:
         finally:
             run.watchers.discard(ticket.event)
             self.runs.leave(run)
-        self._worker.yield_to_waiting()
+        self._worker.yield_to_waiting(run)
 
     async def _judged(self, run: Generation, view: View, ticket: Ticket, deadline: float) -> Answer | None:
         first = self._suggestion(run, view.place)
         if first is None:
+            if run.complete:  # asked again at this very place, it would say the same
+                self.cache.put(view.place, Suggestion(""), finished=True)
             return self._nothing(view, _why_nothing(run))
         suggestions = [first]
         if not view.ask.automatic:

@@ -148,7 +148,7 @@ class ContextGatherer:
     def _allowed(self, draft: ContextDraft, view: View, rule: Rule) -> bool:
         refusal = self._answer(view.uri, rule)
         if refusal:
-            draft.refuse(view.uri, refusal)
+            self._refuse(draft, view.uri, refusal, view.key)
             self._texts.forget(view.key)
         return refusal is None
 
@@ -175,7 +175,7 @@ class ContextGatherer:
     def _add_related(self, draft: ContextDraft, path: Path, own: Own) -> None:
         found = self._found(path, own)
         for file, rule in found.refused:
-            draft.refuse(str(file), rule)
+            self._refuse(draft, str(file), rule, str(file))
         self._tell_folders(path, found)
         for related in found.files:
             identity = _identity(related.path)
@@ -195,7 +195,7 @@ class ContextGatherer:
     def _add_file(self, draft: ContextDraft, path: Path, why: str) -> None:
         if refusal := self._rules.refusal(path):
             self._files.forget(path)
-            draft.refuse(str(path), refusal)
+            self._refuse(draft, str(path), refusal, str(path))
             return
         content = self._files.read(path)
         if content.rule:
@@ -208,6 +208,12 @@ class ContextGatherer:
         folders = [path.parent, *(related.path.parent for related in found.files)]
         for folder in dict.fromkeys([root, *folders] if root else folders):
             self._on_folder(folder)
+
+    def _refuse(self, draft: ContextDraft, name: str, rule: str, key: str) -> None:
+        """Note a refusal; if the text was handed out before, have all that was looked at again with this context."""
+        draft.refuse(name, rule)
+        if self._handed_out.peek(key):
+            self._checked = float("-inf")
 
     def _no_longer_allowed(self) -> tuple[str, ...]:
         """Return what was handed out and would be refused now, each once; looks at most once a second."""

@@ -10,6 +10,7 @@ import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from lsp_server.comments import without_comment
 from lsp_server.place import Place, Suggestion
 
 MOST_RIGHT = 8  # characters of code right of the cursor up to which one can still read a suggestion between
@@ -19,14 +20,6 @@ _ENDING = frozenset(")]}>\"'`;,:. \t")
 _BLOCK = re.compile(r"(?:[(\[{:]|=>|->|\b(?:do|then|else|begin))$")
 _PROSE = frozenset(["", "markdown", "plaintext", "restructuredtext", "latex", "tex"])
 _HYPHENATED = frozenset(["css", "scss", "less", "html", "xml", "lisp", "clojure", "scheme", "racket"])
-_LINE_COMMENTS = {
-    "python ruby shellscript fish perl r yaml toml makefile dockerfile elixir julia nix cmake powershell": "#",
-    "lua sql haskell elm ada vhdl": "--",
-    "lisp clojure scheme racket ini asm": ";",
-    "latex tex erlang matlab prolog": "%",
-    "html xml markdown": "<!--",
-}
-_COMMENT = {language: mark for languages, mark in _LINE_COMMENTS.items() for language in languages.split()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +108,7 @@ def _tab_would_indent(place: Place) -> bool:
         return False
     above = _line_above(place)
     indent = len(above) - len(above.lstrip())
-    return place.column <= indent and bool(_BLOCK.search(_without_comment(above, place.language).rstrip()))
+    return place.column <= indent and bool(_BLOCK.search(without_comment(above, place.language).rstrip()))
 
 
 def _line_above(place: Place) -> str:
@@ -124,15 +117,8 @@ def _line_above(place: Place) -> str:
 
 
 def _much_right(place: Place) -> bool:
-    code = _without_comment(place.line_after, place.language)
+    code = without_comment(place.line_after, place.language)
     return sum(char not in _ENDING for char in code) > MOST_RIGHT
-
-
-def _without_comment(text: str, language: str) -> str:
-    mark = re.escape(_COMMENT[language]) if language in _COMMENT else "//|/\\*"
-    # A mark inside a word is none, as in `https://`.
-    found = re.search(rf"(?:^|(?<=[\s;,{{)\]}}]))(?:{mark})", text)
-    return text[: found.start()] if found else text
 
 
 _AUTOMATIC: tuple[tuple[Callable[[Place], bool], str], ...] = (

@@ -27,6 +27,7 @@ class Generation:
         self.summary: CompletionSummary | None = None
         self.error: Exception | None = None
         self.ended = False
+        self.discarded = False
         self.answered: View | None = None  # the question it has answered while it went on
         self.watchers: set[asyncio.Event] = set()
         self.on_news: Callable[[Generation], None] = lambda _: None
@@ -62,8 +63,9 @@ class Generation:
 
     def grow(self, text: str) -> None:
         """Take a committed stretch of text."""
-        self.text += text
-        self._tell()
+        if not self.discarded:
+            self.text += text
+            self._tell()
 
     def end(self, summary: CompletionSummary | None = None, error: Exception | None = None) -> None:
         """Take the end: how it came about, or why there is none. Later calls change nothing."""
@@ -74,6 +76,11 @@ class Generation:
     def stop(self) -> None:
         """Ask the engine to leave it; the end comes from there."""
         self.cancel.cancel()
+
+    def discard(self) -> None:
+        """Leave it, and what it has written so far and may still write."""
+        self.text, self.discarded = "", True
+        self.stop()
 
     def _tell(self) -> None:
         self.on_news(self)

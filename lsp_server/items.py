@@ -16,7 +16,7 @@ from lsp_server.place import Place, Suggestion
 
 ACCEPT = "foretype.accept"
 MAX_LABEL = 80  # characters of a popup's row
-_WORD_END = re.compile(r"\w*\Z")
+_WORD_END = re.compile(r"(?<!\w)\w*\Z")  # tried once for each word of the line, not for each letter
 _FENCE = re.compile(r"`{3,}")
 
 

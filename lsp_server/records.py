@@ -21,6 +21,10 @@ class Record:
     context: Context | None = None
     summary: CompletionSummary | None = None
 
+    def holds(self, document: str) -> bool:
+        """Whether the engine was given a document's text beside the one it completed."""
+        return self.request is not None and any(buffer.path == document for buffer in self.request.buffers)
+
 
 class Records:
     """The last question of the documents last asked about."""
@@ -50,8 +54,9 @@ class Records:
             record.summary = run.summary
 
     def forget(self, document: str) -> None:
-        """Drop what is known of a document."""
-        self._records.pop(document, None)
+        """Drop what is known of a document, and every question for which its text was given: none is asked again."""
+        for key in [key for key, record in self._records.items() if key == document or record.holds(document)]:
+            del self._records[key]
 
     def _keep(self, document: str, record: Record) -> None:
         self._records[document] = record

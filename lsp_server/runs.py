@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from engine import EngineError
 from lsp_server.generation import Generation
@@ -78,6 +78,12 @@ class Runs:
     def drop(self, document: str | None = None) -> None:
         """Stop the runs of a document, or all."""
         self._worker.drop(lambda run: document in {None, run.document})
+
+    def discard(self, documents: Collection[str]) -> None:
+        """Stop the runs that were given the text of one of these documents, and drop what they have written."""
+        for run in [run for runs in self._runs.values() for run in runs]:
+            if any(buffer.path in documents for buffer in run.request.buffers):
+                run.discard()
 
     def faulty(self, document: str) -> bool:
         """Whether completing a document failed so often that it is left alone."""

@@ -89,8 +89,8 @@ class ForetypeServer(LanguageServer):
 
     def take(self, values: object) -> None:
         """Take settings over those of the start."""
-        if isinstance(values, Mapping):
-            given = {name: value for name, value in values.items() if value is not None}
+        if values is None or isinstance(values, Mapping):
+            given = {name: value for name, value in (values or {}).items() if value is not None}
             values = {**self.options, **given}
         self.session.configure(values)
 

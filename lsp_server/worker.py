@@ -106,12 +106,19 @@ class EngineWorker:
         """Run a completion next, in place of the one its document was waiting for."""
         with self._lock:
             if generation.background:
-                self._idle.append(generation)
+                self._put_aside(generation)
             else:
                 self._replace(generation)
                 if self._running is not None and _gives_way(self._running, generation):
                     self._running.stop()
             self._lock.notify()
+
+    def _put_aside(self, generation: Generation) -> None:
+        if len(self._idle) == self._idle.maxlen:
+            oldest = self._idle.popleft()
+            oldest.stop()
+            oldest.end()  # whoever counts runs must hear of it
+        self._idle.append(generation)
 
     def _replace(self, generation: Generation) -> None:
         if older := self._wanted.pop(generation.document, None):
@@ -131,18 +138,19 @@ class EngineWorker:
             if self._running is not None and unwanted(self._running):
                 self._running.stop()
 
-    def yield_to_waiting(self) -> None:
-        """Let what waits for another document go first, if the running one has had its time."""
+    def yield_to_waiting(self, answered: Generation) -> None:
+        """Let what waits for another document go first, if this run, which has had its time, still goes on."""
         with self._lock:
-            running = self._running
-            if running is not None and any(g.document != running.document for g in self._wanted.values()):
-                running.stop()
+            others = any(waiting.document != answered.document for waiting in self._wanted.values())
+            if others and self._running is answered:
+                answered.stop()
 
     def forget(self, document: str) -> None:
         """Have the engine drop what it learnt from a document, before it does anything else."""
-        with self._lock:
-            self._forgotten.add(document)
-            self._lock.notify()
+        if self.started:
+            with self._lock:
+                self._forgotten.add(document)
+                self._lock.notify()
 
     def call(self, action: Callable[[CompletionEngine], T]) -> Future[T]:
         """Run something with the engine between completions; without an engine the result is an EngineError."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from lsp_server.brackets import CLOSERS, PAIRS, PROSE, scan
+from lsp_server.comments import without_comment
 from lsp_server.indentation import indent_of
 from lsp_server.place import Place
 from lsp_server.postprocess.answer import Answer
@@ -24,7 +25,8 @@ def tidy_end(place: Place, answer: Answer) -> Answer | None:
     tail = answer.text[len(bare) :]
     breaks = min(2, tail.count("\n"))
     if breaks:
-        inside = "\n" not in bare and place.line_before.strip() and not rest.strip(_RUN)
+        code = without_comment(rest, place.language)
+        inside = "\n" not in bare and place.line_before.strip() and not code.strip(_RUN)
         tail = "" if inside else "\n" * breaks + tail.rpartition("\n")[2]
     elif rest[0].isspace():
         tail = ""

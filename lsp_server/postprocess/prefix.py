@@ -11,6 +11,7 @@ from lsp_server.postprocess.answer import Answer, letters_and_digits, lines_with
 from lsp_server.postprocess.balance import imbalance, surroundings
 
 _NEAR = 12  # lines above that are compared
+_LONGEST_NAME = 200  # characters; behind an endless word of data a search from each letter would take minutes
 _OPENS = (":", "{", "(", "[", "=>", "->", "do", "then")
 
 _CHAIN = re.compile(r"(?:[^\W\d]\w*\.)+(?:[^\W\d]\w*)?$")
@@ -54,7 +55,7 @@ def typed_again(place: Place, answer: Answer) -> Answer | None:
         rest = start[len(core) :]
         return answer.with_text(rest.lstrip(" \t") if left[-1:].isspace() else rest)
     for pattern in (_CHAIN, _LAST_WORD):
-        found = pattern.search(left)
+        found = pattern.search(left[-_LONGEST_NAME:])
         if found and text.startswith(found.group()) and _is_doubled(place, found.group(), text):
             return answer.with_text(text[len(found.group()) :])
     return _one_space(left, answer)

@@ -188,6 +188,15 @@ def all_lines(tmp_path):
     return completions(tmp_path / "record.jsonl")
 
 
+def test_nothing_to_say_is_said_once(tmp_path):
+    """Where the model has nothing to add an automatic question asks it once; who asks explicitly has it tried again."""
+    with conversation(tmp_path, default="") as client:
+        client.open(URI, "x = ")
+        for runs, trigger in ((1, 2), (1, 2), (2, 1)):
+            assert client.inline(URI, 0, 4, trigger=trigger) == []
+            assert len(record(tmp_path)) == runs
+
+
 def test_who_asks_gets_up_to_three_different(tmp_path):
     """An explicit question gets the greedy answer first and different alternatives, an automatic one a single item."""
     rules = [{"left": "x = ", "answers": ["1\n", "2\n", "1\n"]}]

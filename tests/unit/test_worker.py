@@ -168,7 +168,9 @@ def test_what_somebody_waits_for_is_not_pushed_aside_by_another_document():
         await until(lambda: engine.asked)
         worker.submit(second)
         assert not first.cancel.cancelled
-        worker.yield_to_waiting()
+        worker.yield_to_waiting(second)  # it has not even begun
+        assert not first.cancel.cancelled
+        worker.yield_to_waiting(first)
         assert first.cancel.cancelled
         engine.gate.release(4)
         await until(lambda: second.ended)
