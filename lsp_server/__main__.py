@@ -10,8 +10,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, BinaryIO
 
-from lsp_server.inbox import Inbox, start_reading
-from lsp_server.lifetime import Lifetime, take_streams
+from lsp_server.wire.inbox import Inbox, start_reading
+from lsp_server.wire.lifetime import Lifetime, take_streams
 
 if TYPE_CHECKING:
     from lsp_server.worker import LoadEngine
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None, load_engine: LoadEngine | None 
 def _serve(inbox: Inbox, stdout: BinaryIO, lifetime: Lifetime, load_engine: LoadEngine | None) -> None:
     gc.disable()  # it finds nothing to free in what imports make, and takes a seventh of the time to start
     from lsp_server.server import create_server
-    from lsp_server.transport import serve
+    from lsp_server.wire.transport import serve
 
     server = create_server(load_engine) if load_engine else create_server()
     gc.freeze()  # nor does it have to look at all that again

@@ -9,11 +9,11 @@ from functools import partial
 
 from lsprotocol import types
 
-from lsp_server.documents import Document
+from lsp_server.documents.store import Document
+from lsp_server.documents.uris import identity
 from lsp_server.items import Target
 from lsp_server.place import Place, Suggestion
-from lsp_server.secrets import masked
-from lsp_server.uris import identity
+from lsp_server.privacy.secrets import masked
 
 RADIUS = 50_000  # characters each side of the cursor that the engine sees of the document itself
 

@@ -15,21 +15,21 @@ from dataclasses import replace
 
 from engine import CompletionRequest, Limits, SamplingParams
 from lsp_server.asks import Answer, Ask, Ticket, View
-from lsp_server.context import Context, ContextGatherer
-from lsp_server.documents import Document, DocumentStore
+from lsp_server.context.gatherer import Context, ContextGatherer
+from lsp_server.documents.store import Document, DocumentStore
+from lsp_server.documents.uris import identity
 from lsp_server.gates import Trigger, held_back, worth_showing
 from lsp_server.generation import Generation
 from lsp_server.place import Place, Suggestion
 from lsp_server.postprocess import postprocess
+from lsp_server.privacy.rules import FileRules
+from lsp_server.privacy.secrets import holds_secret
 from lsp_server.records import Records
 from lsp_server.rhythm import TypingRhythm
-from lsp_server.rules import FileRules
 from lsp_server.runs import Runs
-from lsp_server.secrets import holds_secret
 from lsp_server.settings import Settings
 from lsp_server.status import StatusBoard
 from lsp_server.suggestions import SuggestionCache
-from lsp_server.uris import identity
 from lsp_server.worker import EngineWorker
 
 AUTOMATIC_TOKENS = 64

@@ -10,8 +10,8 @@ import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lsp_server.comments import without_comment
 from lsp_server.place import Place, Suggestion
+from lsp_server.postprocess.comments import without_comment
 
 MOST_RIGHT = 8  # characters of code right of the cursor up to which one can still read a suggestion between
 LONGEST_LINE = 2_000

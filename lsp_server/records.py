@@ -6,7 +6,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from engine import CompletionRequest, CompletionSummary
-from lsp_server.context import Context
+from lsp_server.context.gatherer import Context
 from lsp_server.generation import Generation
 
 KEPT = 16  # documents

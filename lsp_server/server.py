@@ -17,10 +17,10 @@ from pygls.lsp.server import LanguageServer
 from engine import EngineConfig
 from lsp_server import explain, items
 from lsp_server.asks import Answer, Ask
-from lsp_server.failures import log_failure
-from lsp_server.protocol import ForetypeProtocol
 from lsp_server.session import Session
 from lsp_server.status import StatusBoard
+from lsp_server.wire.failures import log_failure
+from lsp_server.wire.protocol import ForetypeProtocol
 from lsp_server.worker import CompletionEngine, LoadEngine, Report
 
 SECTION = "foretype"

@@ -17,14 +17,14 @@ from lsprotocol import types
 
 from engine import LoadStep
 from lsp_server.completion import Completer
-from lsp_server.context import ContextGatherer, Kind
-from lsp_server.documents import Document, DocumentStore
-from lsp_server.notebooks import Notebooks
-from lsp_server.rules import FileRules
+from lsp_server.context.gatherer import ContextGatherer, Kind
+from lsp_server.context.watcher import WorkspaceWatcher
+from lsp_server.documents.notebooks import Notebooks
+from lsp_server.documents.store import Document, DocumentStore
+from lsp_server.documents.uris import to_path
+from lsp_server.privacy.rules import FileRules
 from lsp_server.settings import Settings, read_settings
 from lsp_server.status import StatusBoard
-from lsp_server.uris import to_path
-from lsp_server.watcher import WorkspaceWatcher
 from lsp_server.worker import EngineWorker, LoadEngine
 
 log = logging.getLogger(__name__)

@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from lsp_server.brackets import CLOSERS, PAIRS, PROSE, Scan, scan
-from lsp_server.indentation import width_of
 from lsp_server.place import Place
 from lsp_server.postprocess.answer import Answer
+from lsp_server.postprocess.brackets import CLOSERS, PAIRS, PROSE, Scan, scan
+from lsp_server.postprocess.indentation import width_of
 
 REACH = 20_000  # characters that are read on each side of the cursor
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from lsp_server.brackets import CLOSERS, PROSE, Scan, scan
-from lsp_server.indentation import width_of
 from lsp_server.place import Place
 from lsp_server.postprocess.answer import Answer, lines_with_offsets
 from lsp_server.postprocess.balance import imbalance, surroundings
+from lsp_server.postprocess.brackets import CLOSERS, PROSE, Scan, scan
+from lsp_server.postprocess.indentation import width_of
 
 _GOES_ON = re.compile(
     r"\s*(?:(?:else|elif|elsif|except|finally|catch|rescue|ensure|end|while|then)\b|[.?:&|+\-*/=<>,;{)\]}])"

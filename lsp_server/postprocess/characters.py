@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from lsp_server.brackets import PROSE
 from lsp_server.place import Place
 from lsp_server.postprocess.answer import Answer
+from lsp_server.postprocess.brackets import PROSE
 
 # Control characters but tab and line feed, lone surrogates, the byte-order mark and the replacement character.
 _NEVER = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufeff\ufffd]")

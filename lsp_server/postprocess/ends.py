@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from lsp_server.brackets import CLOSERS, PAIRS, PROSE, scan
-from lsp_server.comments import without_comment
-from lsp_server.indentation import indent_of
 from lsp_server.place import Place
 from lsp_server.postprocess.answer import Answer
 from lsp_server.postprocess.balance import surroundings
+from lsp_server.postprocess.brackets import CLOSERS, PAIRS, PROSE, scan
+from lsp_server.postprocess.comments import without_comment
+from lsp_server.postprocess.indentation import indent_of
 
 _COMMENT = re.compile(r"#|//|--")
 _RUN = ")]}\"'`;, "

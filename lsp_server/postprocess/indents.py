@@ -6,11 +6,11 @@ import re
 from itertools import pairwise
 from typing import NamedTuple
 
-from lsp_server.brackets import PROSE
-from lsp_server.indentation import TAB, Habit, habit_near, indent_of, lines_above, lines_below, width_of
 from lsp_server.place import Place
 from lsp_server.postprocess.answer import Answer
 from lsp_server.postprocess.balance import surroundings
+from lsp_server.postprocess.brackets import PROSE
+from lsp_server.postprocess.indentation import TAB, Habit, habit_near, indent_of, lines_above, lines_below, width_of
 
 _BY_INDENT = frozenset({"python", "nim", "gdscript", "starlark", "bazel", "cython", "coffeescript"})
 _FIRM = _BY_INDENT | {"yaml"}  # indentation is syntax: a wrong one is a fault, not a matter of taste

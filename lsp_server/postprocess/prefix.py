@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from itertools import islice
 
-from lsp_server.indentation import lines_above
 from lsp_server.place import Place
 from lsp_server.postprocess.answer import Answer, letters_and_digits, lines_with_offsets, squeezed
 from lsp_server.postprocess.balance import imbalance, surroundings
+from lsp_server.postprocess.indentation import lines_above
 
 _NEAR = 12  # lines above that are compared
 _LONGEST_NAME = 200  # characters; behind an endless word of data a search from each letter would take minutes

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from itertools import islice
 
-from lsp_server.indentation import lines_above, lines_below, width_of
 from lsp_server.place import Place
 from lsp_server.postprocess.answer import Answer, letters_and_digits, lines_with_offsets, squeezed
 from lsp_server.postprocess.balance import imbalance
+from lsp_server.postprocess.indentation import lines_above, lines_below, width_of
 
 _EVIDENCE = 8  # letters and digits that must reappear before the lines after them count for nothing
 _LINE_EVIDENCE = 6  # the same within the cursor's line

@@ -9,8 +9,8 @@ from time import perf_counter
 from lsprotocol import types
 from pygls.workspace import PositionCodec, TextDocument
 
-from lsp_server.documents import DocumentStore
-from lsp_server.positions import Encoding, width
+from lsp_server.documents.positions import Encoding, width
+from lsp_server.documents.store import DocumentStore
 
 ENCODINGS: tuple[Encoding, ...] = ("utf-8", "utf-16", "utf-32")
 RADIUS = 16_384

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_server.brackets import Scan, scan
+from lsp_server.postprocess.brackets import Scan, scan
 
 
 @pytest.mark.parametrize(

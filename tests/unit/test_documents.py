@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 from lsprotocol import types
 
-from lsp_server.documents import DocumentStore
+from lsp_server.documents.store import DocumentStore
 
 URI = "file:///w/a.py"
 UNITS = {"utf-8": ("utf-8", 1), "utf-16": ("utf-16-le", 2), "utf-32": ("utf-32-le", 4)}

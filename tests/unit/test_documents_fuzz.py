@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from lsp_server import excerpts, pieces, sums
-from lsp_server.documents import DocumentStore
+from lsp_server.documents import excerpts, pieces, sums
+from lsp_server.documents.store import DocumentStore
 
 URI = "untitled:fuzz"
 BATCHES = 14_000  # of 2.5 edits at the mean, for each of three encodings: more than 100,000 edits

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from lsp_server import ignore
-from lsp_server.ignore import IgnoreRules
-from lsp_server.ignore_patterns import matches, parse_patterns
+from lsp_server.privacy import ignore
+from lsp_server.privacy.ignore import IgnoreRules
+from lsp_server.privacy.ignore_patterns import matches, parse_patterns
 
 NO_GIT = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed; it is the oracle here")
 

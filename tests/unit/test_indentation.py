@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lsp_server.indentation import Habit, habit_near, indent_of, lines_above, lines_below, width_of
+from lsp_server.postprocess.indentation import Habit, habit_near, indent_of, lines_above, lines_below, width_of
 from tests.unit.test_postprocess import at
 
 

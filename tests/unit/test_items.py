@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from lsprotocol import types
 
+from lsp_server.documents.positions import to_column
 from lsp_server.items import Target, completion_item, inline_item
 from lsp_server.place import Place, Suggestion
-from lsp_server.positions import to_column
 
 
 def place(before: str, after: str = "", language: str = "python") -> Place:

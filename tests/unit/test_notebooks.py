@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 from lsprotocol import types
 
-from lsp_server.documents import DocumentStore
-from lsp_server.notebooks import Notebooks
+from lsp_server.documents.notebooks import Notebooks
+from lsp_server.documents.store import DocumentStore
 
 BOOK = "file:///w/n.ipynb"
 CODE, MARKUP = types.NotebookCellKind.Code, types.NotebookCellKind.Markup

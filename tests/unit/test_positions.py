@@ -7,7 +7,7 @@ from itertools import accumulate
 import pytest
 from lsprotocol import types
 
-from lsp_server.positions import choose_encoding, to_column, to_offset, width
+from lsp_server.documents.positions import choose_encoding, to_column, to_offset, width
 
 LINES = [
     "",

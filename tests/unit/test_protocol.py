@@ -12,8 +12,8 @@ from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import default_converter
 
-from lsp_server.protocol import ForetypeProtocol
-from lsp_server.structure import make_strict, readable
+from lsp_server.wire.protocol import ForetypeProtocol
+from lsp_server.wire.structure import make_strict, readable
 
 INLINE = types.TEXT_DOCUMENT_INLINE_COMPLETION
 SECRET = "canary-in-the-buffer"

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from lsp_server import related
-from lsp_server.file_cache import FileCache
-from lsp_server.related import related_files
-from lsp_server.rules import MAX_FILE_BYTES, FileRules
+from lsp_server.context import related
+from lsp_server.context.file_cache import FileCache
+from lsp_server.context.related import related_files
+from lsp_server.privacy.rules import MAX_FILE_BYTES, FileRules
 
 PLENTY = 60.0
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import engine
 import lsp_server
-from lsp_server.secrets import holds_secret, masked, secret_file
+from lsp_server.privacy.secrets import holds_secret, masked, secret_file
 
 LETTERS = "q7Zk2mWx9Rt4Lp8Vn3Bd6Hj5Gs1Fc0Ya" * 4  # a made-up value that looks random
 HEX = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from lsp_server import context, open_texts
-from lsp_server.context import ContextGatherer
-from lsp_server.related import related_files
-from lsp_server.rules import FileRules
-from lsp_server.uris import identity
+from lsp_server.context import gatherer as context
+from lsp_server.context import open_texts
+from lsp_server.context.gatherer import ContextGatherer
+from lsp_server.context.related import related_files
+from lsp_server.documents.uris import identity
+from lsp_server.privacy.rules import FileRules
 
 CANARY_1 = "zq9-canary-1"
 CANARY_2 = "canary-2"
@@ -330,7 +331,7 @@ def test_a_file_that_becomes_ignored_is_dropped(world):
 
 def test_a_file_that_becomes_ignored_is_dropped_without_a_watcher(world, now, monkeypatch):
     """B59, B63: with nobody to tell, the next request after a second names what must be forgotten, once."""
-    monkeypatch.setattr("lsp_server.ignore.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("lsp_server.privacy.ignore.time.monotonic", lambda: now[0])
     file = world.write("local.py", f"v = '{CANARY_2}'\n")
     app = world.open("app.py", "import local\n")
     assert CANARY_2 in everything(world.gatherer.gather(app))
@@ -383,7 +384,7 @@ def test_nothing_is_made_twice(world, now, monkeypatch):
     app = world.open("app.py", "import near\n")
     first = world.gatherer.gather(app)
     monkeypatch.setattr(open_texts, "masked", None)
-    monkeypatch.setattr("lsp_server.file_cache.masked", None)
+    monkeypatch.setattr("lsp_server.context.file_cache.masked", None)
     monkeypatch.setattr(context, "related_files", None)
     reads = app.reads, other.reads
     assert world.gatherer.gather(app) == first

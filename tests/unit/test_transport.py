@@ -12,11 +12,11 @@ import pytest
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
-from lsp_server.frames import MOST_BODY, Fault, FrameReader, decode
-from lsp_server.inbox import MOST_WAITING, MOST_WAITING_BYTES, Inbox
-from lsp_server.lifetime import Lifetime
-from lsp_server.protocol import ForetypeProtocol
-from lsp_server.transport import FrameWriter, items_of, serve
+from lsp_server.wire.frames import MOST_BODY, Fault, FrameReader, decode
+from lsp_server.wire.inbox import MOST_WAITING, MOST_WAITING_BYTES, Inbox
+from lsp_server.wire.lifetime import Lifetime
+from lsp_server.wire.protocol import ForetypeProtocol
+from lsp_server.wire.transport import FrameWriter, items_of, serve
 
 BODY = '{"id": "é🙂"}'.encode()
 

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import pytest
 
-from lsp_server.uris import display_name, from_path, identity, notebook_of, pure_path, to_path
+from lsp_server.documents.uris import display_name, from_path, identity, notebook_of, pure_path, to_path
 
 FOLDER = "file:///w/my%20proj/%E6%97%A5%E6%9C%AC/"
 SLOPPY = "file:///w/my proj/日本/"

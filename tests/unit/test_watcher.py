@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from watchdog.observers.api import BaseObserver
 
-from lsp_server import watcher as watching
-from lsp_server.watcher import WorkspaceWatcher
+from lsp_server.context import watcher as watching
+from lsp_server.context.watcher import WorkspaceWatcher
 
 PATIENCE = 20  # seconds until a test gives up on an event that should have come
 
@@ -268,5 +268,5 @@ def test_closing_does_not_wait_for_a_stuck_observer(tmp_path, watched, watcher, 
 
 def test_start_up_does_not_import_watchdog():
     """The library is imported when the first folder is watched, on a thread of its own."""
-    code = "import sys, lsp_server.watcher; sys.exit(any(name.startswith('watchdog') for name in sys.modules))"
+    code = "import sys, lsp_server.context.watcher; sys.exit(any(name.startswith('watchdog') for name in sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

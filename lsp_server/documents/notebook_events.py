@@ -8,8 +8,8 @@ from typing import Literal, NamedTuple
 
 from lsprotocol import types
 
-from lsp_server.edits import Changes, is_number
-from lsp_server.uris import identity
+from lsp_server.documents.edits import Changes, is_number
+from lsp_server.documents.uris import identity
 
 CellKind = Literal["code", "markup"]
 

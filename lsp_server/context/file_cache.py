@@ -13,8 +13,8 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
 
-from lsp_server.rules import MAX_FILE_BYTES
-from lsp_server.secrets import masked
+from lsp_server.privacy.rules import MAX_FILE_BYTES
+from lsp_server.privacy.secrets import masked
 
 Stamp = tuple[int, int, int]
 

@@ -1,6 +1,6 @@
 """The open documents, exactly as the client has them.
 
-Nothing is read from disk here, and nothing of pygls's own text synchronisation is used: see the module `pieces`.
+Nothing is read from disk here, and nothing of pygls's own text synchronisation is used: see `pieces.py`.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 import logging
 from enum import Enum
 
-from lsp_server.edits import Changes, Edit, MalformedChangeError, is_number, read_edits
-from lsp_server.excerpts import Excerpt, cut
-from lsp_server.pieces import Pieces
-from lsp_server.positions import Encoding
-from lsp_server.uris import identity
+from lsp_server.documents.edits import Changes, Edit, MalformedChangeError, is_number, read_edits
+from lsp_server.documents.excerpts import Excerpt, cut
+from lsp_server.documents.pieces import Pieces
+from lsp_server.documents.positions import Encoding
+from lsp_server.documents.uris import identity
 
 log = logging.getLogger(__name__)
 

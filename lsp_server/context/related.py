@@ -14,9 +14,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
-from lsp_server.imports import imports
-from lsp_server.rules import resolved_path
-from lsp_server.twins import twins
+from lsp_server.context.imports import imports
+from lsp_server.context.twins import twins
+from lsp_server.privacy.rules import resolved_path
 
 MAX_ENTRIES = 2_000  # of one folder
 MAX_IMPORTS = 64  # looked for in one document

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import BinaryIO, Literal
 
-from lsp_server.frames import Fault, FrameReader, Item, decode
-from lsp_server.lifetime import Lifetime
+from lsp_server.wire.frames import Fault, FrameReader, Item, decode
+from lsp_server.wire.lifetime import Lifetime
 
 log = logging.getLogger(__name__)
 

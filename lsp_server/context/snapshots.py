@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from lsp_server.lru import Lru
-from lsp_server.open_texts import OpenDocument, OpenTexts, View, identifiers
+from lsp_server.context.lru import Lru
+from lsp_server.context.open_texts import OpenDocument, OpenTexts, View, identifiers
 
 MAX_CELLS = 32
 MAX_DOCUMENT = 400_000  # characters of an open document

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path, PurePath, PurePosixPath
 from urllib.parse import unquote
 
-from lsp_server.ignore import IgnoreRules
-from lsp_server.ignore_patterns import Patterns, matches, parse_patterns
-from lsp_server.secret_files import secret_file
-from lsp_server.uris import notebook_of, to_path
+from lsp_server.documents.uris import notebook_of, to_path
+from lsp_server.privacy.ignore import IgnoreRules
+from lsp_server.privacy.ignore_patterns import Patterns, matches, parse_patterns
+from lsp_server.privacy.secret_files import secret_file
 
 MAX_FILE_BYTES = 262_144
 

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Protocol
 
-from lsp_server.lru import Lru
-from lsp_server.secrets import masked
+from lsp_server.context.lru import Lru
+from lsp_server.privacy.secrets import masked
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z_0-9]{2,}")
 _MAX_SCANNED = 100_000  # characters of a text whose words are taken

@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 from itertools import accumulate
 
-from lsp_server.positions import Encoding, to_offset, width
-from lsp_server.sums import Sums
+from lsp_server.documents.positions import Encoding, to_offset, width
+from lsp_server.documents.sums import Sums
 
 Spot = tuple[int, int]
 

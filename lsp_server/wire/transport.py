@@ -16,11 +16,11 @@ from typing import Any, BinaryIO
 
 from pygls.lsp.server import LanguageServer
 
-from lsp_server.failures import describe
-from lsp_server.frames import Fault, Item, framed
-from lsp_server.inbox import Inbox
-from lsp_server.lifetime import Lifetime
-from lsp_server.protocol import ForetypeProtocol
+from lsp_server.wire.failures import describe
+from lsp_server.wire.frames import Fault, Item, framed
+from lsp_server.wire.inbox import Inbox
+from lsp_server.wire.lifetime import Lifetime
+from lsp_server.wire.protocol import ForetypeProtocol
 
 log = logging.getLogger(__name__)
 

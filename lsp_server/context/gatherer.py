@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Literal
 
 from engine import Buffer
-from lsp_server.context_draft import Context, ContextDraft, Refused, Used
-from lsp_server.file_cache import FileCache
-from lsp_server.lru import Lru
-from lsp_server.open_texts import OpenDocument, OpenTexts, View, shared
-from lsp_server.related import Found, related_files
-from lsp_server.rules import FileRules, resolved_path
-from lsp_server.snapshots import MAX_DOCUMENT, Cells, Own, Snapshot, Snapshots, Store
-from lsp_server.uris import to_path
+from lsp_server.context.draft import Context, ContextDraft, Refused, Used
+from lsp_server.context.file_cache import FileCache
+from lsp_server.context.lru import Lru
+from lsp_server.context.open_texts import OpenDocument, OpenTexts, View, shared
+from lsp_server.context.related import Found, related_files
+from lsp_server.context.snapshots import MAX_DOCUMENT, Cells, Own, Snapshot, Snapshots, Store
+from lsp_server.documents.uris import to_path
+from lsp_server.privacy.rules import FileRules, resolved_path
 
 __all__ = ["Context", "ContextGatherer", "Kind", "Refused", "Snapshot", "Used"]
 

@@ -29,8 +29,8 @@ from pygls.exceptions import (
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol
 
-from lsp_server.failures import log_failure, log_outcome
-from lsp_server.structure import make_strict, problems, readable
+from lsp_server.wire.failures import log_failure, log_outcome
+from lsp_server.wire.structure import make_strict, problems, readable
 
 log = logging.getLogger(__name__)
 

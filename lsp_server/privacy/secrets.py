@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from lsp_server.private_keys import private_keys
-from lsp_server.secret_files import secret_file
-from lsp_server.secret_values import looks_random, named_values, placeholder, url_passwords
+from lsp_server.privacy.private_keys import private_keys
+from lsp_server.privacy.secret_files import secret_file
+from lsp_server.privacy.secret_values import looks_random, named_values, placeholder, url_passwords
 
 __all__ = ["holds_secret", "masked", "secret_file"]
 

@@ -18,10 +18,10 @@ from pygls.exceptions import (
 from pygls.lsp.server import LanguageServer
 from pygls.protocol.language_server import _prepare_command_arguments
 
-from lsp_server.failures import LONGEST_NAME
-from lsp_server.lifetime import Lifetime
-from lsp_server.positions import Encoding, choose_encoding
-from lsp_server.rpc import Handler, RpcProtocol
+from lsp_server.documents.positions import Encoding, choose_encoding
+from lsp_server.wire.failures import LONGEST_NAME
+from lsp_server.wire.lifetime import Lifetime
+from lsp_server.wire.rpc import Handler, RpcProtocol
 
 
 class Stage(enum.Enum):

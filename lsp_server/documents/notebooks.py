@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 from lsprotocol import types
 
-from lsp_server.documents import Document, DocumentStore
-from lsp_server.notebook_events import (
+from lsp_server.documents.notebook_events import (
     Cell,
     CellKind,
     CellText,
@@ -26,7 +25,8 @@ from lsp_server.notebook_events import (
     read_opened,
     read_uri,
 )
-from lsp_server.uris import identity, notebook_of
+from lsp_server.documents.store import Document, DocumentStore
+from lsp_server.documents.uris import identity, notebook_of
 
 log = logging.getLogger(__name__)
 

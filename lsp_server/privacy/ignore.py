@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lsp_server.ignore_patterns import Patterns, decision, parse_patterns
+from lsp_server.privacy.ignore_patterns import Patterns, decision, parse_patterns
 
 RECHECK = 1.0  # seconds that a folder's ignore files are trusted without looking at their dates
 _MAX_BYTES = 1_000_000  # of one file of patterns
