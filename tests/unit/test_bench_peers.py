@@ -175,7 +175,7 @@ def test_llama_needs_a_gguf_file_and_its_package(job, tiny, tmp_path, monkeypatc
 @pytest.mark.real
 @pytest.mark.skipif(find_spec("llama_cpp") is None, reason="llama-cpp-python is not installed")
 def test_real_llama_modes_write(tmp_path):
-    """llama.cpp opens the real GGUF file, plain and with prompt lookup; each mode writes, and the same when repeated."""
+    """llama.cpp opens the real GGUF file, plain and with prompt lookup; each mode repeats what it wrote."""
     if not (models_dir() / REAL).is_file():
         pytest.skip(f"{REAL} is not here; run `foretype pull cpu-small`")
     peers, facts = open_llamacpp(PeerJob(str(models_dir() / REAL), None, tmp_path, 1, 256))
