@@ -20,6 +20,7 @@ from engine.config import EngineConfig
 from engine.core import CompletionRequest
 from engine.errors import ConfigError, ModelLoadError, OutOfMemory
 from engine.int8_linear import Backend, choose_backend
+from engine.load_report import once_each
 from engine.loader import load
 from engine.models import load_models
 from tests.conftest import make_model, make_tokenizer
@@ -37,6 +38,11 @@ from tests.tiny_models import (
     save,
     write_gguf,
 )
+
+
+def words_into(heard: list[str]):
+    """Return a report of loading that keeps each step's words once."""
+    return once_each(lambda line: heard.append(line.removesuffix("…")))
 
 
 @pytest.fixture
@@ -100,10 +106,10 @@ def test_nf4_without_cuda_names_the_way_out(tiny, models, monkeypatch):
 def test_weights_are_converted_once(tiny, models):
     """The first load converts, says so and keeps the result; the second only reads it."""
     first, second = [], []
-    once = logits(load(str(tiny), "int8", models, first.append).network, [1, 2, 3])
+    once = logits(load(str(tiny), "int8", models, words_into(first)).network, [1, 2, 3])
     (kept,) = prepared(models, "int8-*.safetensors")
     written = kept.stat().st_mtime_ns
-    again = logits(load(str(tiny), "int8", models, second.append).network, [1, 2, 3])
+    again = logits(load(str(tiny), "int8", models, words_into(second)).network, [1, 2, 3])
     assert sum("converting" in line for line in first) == 1
     assert second == [f"loading {tiny}"]
     assert kept.stat().st_mtime_ns == written
@@ -126,7 +132,7 @@ def test_changed_weights_are_converted_anew(tiny, own, models):
     before = logits(load(str(own), "int8", models, quietly).network, [1, 2, 3])
     make_model(own, seed=5, tokenizer=json.loads((own / "tokenizer.json").read_text()))
     heard = []
-    after = logits(load(str(own), "int8", models, heard.append).network, [1, 2, 3])
+    after = logits(load(str(own), "int8", models, words_into(heard)).network, [1, 2, 3])
     assert any("converting" in line for line in heard)
     assert not torch.equal(before, after)
     fresh = logits(load(str(own), "int8", models.parent / "elsewhere" / "models", quietly).network, [1, 2, 3])
@@ -183,7 +189,7 @@ def test_a_spoilt_prepared_copy_is_made_again(tiny, models, spoil):
     (kept,) = prepared(models, "int8-*.safetensors")
     spoil(kept)
     heard = []
-    assert torch.equal(logits(load(str(tiny), "int8", models, heard.append).network, [1, 2, 3]), good)
+    assert torch.equal(logits(load(str(tiny), "int8", models, words_into(heard)).network, [1, 2, 3]), good)
     assert any("converting" in line for line in heard)
     assert prepare.is_current(kept, choose_backend())
 
@@ -228,7 +234,7 @@ def test_a_killed_conversion_is_begun_anew(tiny, models):
     (kept,) = prepared(models, "int8-*.safetensors")
     kept.replace(kept.with_name(f"{kept.name}.partial"))
     heard = []
-    load(str(tiny), "int8", models, heard.append)
+    load(str(tiny), "int8", models, words_into(heard))
     assert any("converting" in line for line in heard)
     assert prepared(models, "int8-*") == [kept]
 
@@ -272,7 +278,7 @@ def test_a_gguf_is_the_model_it_was_made_from(twins, models, dtype, capfd):
     text = TEXT + "\tüber = '🦀'  # 12345\r\n"
     assert gguf.tokenizer.encode(text) == folder.tokenizer.encode(text)
     again = []
-    load(str(twins[1]), dtype, models, again.append)
+    load(str(twins[1]), dtype, models, words_into(again))
     assert again == [f"loading {twins[1]}"]
     assert "%" not in capfd.readouterr().err
 
@@ -444,7 +450,7 @@ def test_a_tokenizer_in_its_older_form_is_converted_once(own, models, tmp_path, 
     }
     (own / "tokenizer_config.json").write_text(json.dumps(tokenizer))
     heard = []
-    converted = load(str(own), "int8", models, heard.append).tokenizer
+    converted = load(str(own), "int8", models, words_into(heard)).tokenizer
     assert any("tokenizer" in line for line in heard)
     assert not (tmp_path / "ran").exists()
     original = load(str(tiny), "int8", models, quietly).tokenizer
@@ -452,7 +458,7 @@ def test_a_tokenizer_in_its_older_form_is_converted_once(own, models, tmp_path, 
     assert converted.encode(text) == original.encode(text)
     assert converted.control("<|fim_middle|>") == original.control("<|fim_middle|>")
     again = []
-    load(str(own), "int8", models, again.append)
+    load(str(own), "int8", models, words_into(again))
     assert again == [f"loading {own}"]
 
 
