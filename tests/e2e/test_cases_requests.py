@@ -99,7 +99,8 @@ def test_a_storm_over_many_documents(tmp_path):
             time.sleep(0.02)
         assert texts(client.wait_inline(asked[-1])) == ["name = one"]
         client.wait_answered()
-        assert [line["path"] for line in record(tmp_path) if line["cancelled"] is None] == ["untitled:page-11"]
+        whole = until(lambda: [line["path"] for line in record(tmp_path) if line["cancelled"] is None])
+        assert whole == ["untitled:page-11"]
 
 
 def test_a_stretch_of_the_recorded_session(tmp_path, data):
