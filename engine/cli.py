@@ -237,7 +237,7 @@ def _models_table(profiles: list[str]) -> Table:
 @click.option("--plot", type=click.Path(path_type=Path), help="Draw the tokens per second into this PNG file.")
 @click.option("--json", "as_json", is_flag=True, help="Print the object alone, no tables.")
 @_plainly
-def bench(suites: tuple[str, ...], plot: Path | None, as_json: bool, **options: Any) -> None:  # noqa: ANN401
+def bench(suites: tuple[str, ...], plot: Path | None, as_json: bool, **options: Any) -> None:  # noqa: ANN401  (click's options)
     """Measure speed on known files with holes, on a recorded session, and against other engines.
 
     Tables and progress go to standard error, one JSON object to standard output.

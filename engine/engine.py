@@ -178,7 +178,6 @@ class Engine:
         job = DecodeJob(
             plan.ids, local, plan.owed, request.sampling, request.limits.max_tokens, self._target.ends, cancel
         )
-        completion.prepared()
         reason: FinishReason = "cancelled"
         if not 0 < request.limits.max_prefill < completion.stats.computed_tokens:
             reason = yield from self._stream(job, stream, completion)
@@ -240,9 +239,6 @@ class _Completion:
         self._began = time.perf_counter()
         self.stats.ms = {"load": load_ms, "prefill": 0.0, "draft": 0.0, "verify": 0.0, "overhead": 0.0}
         self._prefilled = False
-
-    def prepared(self) -> None:
-        self._prompt_ms = self._since()
 
     def _since(self) -> float:
         return (time.perf_counter() - self._began) * 1e3

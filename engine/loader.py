@@ -186,7 +186,7 @@ class _Loading:
 
         return CodeTokenizer(_kept(self._prepared / "tokenizer.json", convert))
 
-    def _end_ids(self, config: Any) -> list[int]:  # noqa: ANN401
+    def _end_ids(self, config: Any) -> list[int]:  # noqa: ANN401  (transformers is untyped)
         """All ids the model's files call an end; its sampling defaults are deliberately not read."""
         ends = [config.eos_token_id]
         generation = self._source.folder / "generation_config.json"
@@ -234,7 +234,7 @@ class _Loading:
         self._say(f"loading {self._name}")
         return HfModel(_Loading(self._name, Source(folder), self._prepared, self._report)._read_module(dtype))
 
-    def _read_module(self, dtype: Dtype) -> Any:  # noqa: ANN401
+    def _read_module(self, dtype: Dtype) -> Any:  # noqa: ANN401  (transformers is untyped)
         transformers = _quiet_transformers()
         options = self._source.options | {"use_safetensors": True if not self._source.gguf else None}
         if dtype == "nf4":
@@ -260,7 +260,7 @@ def _own_tokenizer(path: Path) -> CodeTokenizer:
         raise ModelLoadError(f"{path} is no tokenizer that can be read ({error}); fetch it again") from error
 
 
-def _nf4(transformers: Any) -> Any:  # noqa: ANN401
+def _nf4(transformers: Any) -> Any:  # noqa: ANN401  (transformers is untyped)
     if not torch.cuda.is_available():
         raise ConfigError("dtype nf4 needs a CUDA device and none is visible; choose profile cpu or dtype int8")
     # The compute type defaults to float32, for which bitsandbytes has no 4-bit tensor-core kernel.
@@ -272,7 +272,7 @@ def _nf4(transformers: Any) -> Any:  # noqa: ANN401
     )
 
 
-def _quiet_transformers() -> Any:  # noqa: ANN401
+def _quiet_transformers() -> Any:  # noqa: ANN401  (transformers is untyped)
     import transformers
 
     with suppress(ImportError):  # no public place
@@ -285,7 +285,7 @@ def _quiet_transformers() -> Any:  # noqa: ANN401
     return transformers
 
 
-def _plain_config(config: Any) -> dict[str, Any]:  # noqa: ANN401
+def _plain_config(config: Any) -> dict[str, Any]:  # noqa: ANN401  (transformers is untyped)
     values = json.loads(config.to_json_string(use_diff=False))
     values.pop("quantization_config", None)  # describes the GGUF file, not the converted weights
     return {key: value for key, value in values.items() if value is not None}

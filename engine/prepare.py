@@ -73,7 +73,7 @@ def prepare(model: nn.Module, backend: Backend, path: Path) -> None:
     save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path, metadata)
 
 
-def _shape(config: Any) -> LeanShape:  # noqa: ANN401
+def _shape(config: Any) -> LeanShape:  # noqa: ANN401  (transformers is untyped)
     return LeanShape(
         layers=config.num_hidden_layers,
         hidden=config.hidden_size,

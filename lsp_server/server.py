@@ -256,19 +256,19 @@ def _add_commands(server: ForetypeServer) -> None:
         ls.session.completer.counts["accepted"] += 1
 
     @server.command("foretype.explain")
-    async def explain_place(ls: ForetypeServer, *arguments: Any) -> dict[str, Any]:  # noqa: ANN401
+    async def explain_place(ls: ForetypeServer, *arguments: Any) -> dict[str, Any]:  # noqa: ANN401  (a command's arguments are JSON)
         return await explain.explain(ls.session, _place(arguments))
 
     @server.command("foretype.status")
-    def status(ls: ForetypeServer, *_: Any) -> dict[str, Any]:  # noqa: ANN401
+    def status(ls: ForetypeServer, *_: Any) -> dict[str, Any]:  # noqa: ANN401  (a command's arguments are JSON)
         return explain.status(ls.session)
 
     @server.command("foretype.restartEngine")
-    def restart(ls: ForetypeServer, *_: Any) -> None:  # noqa: ANN401
+    def restart(ls: ForetypeServer, *_: Any) -> None:  # noqa: ANN401  (a command's arguments are JSON)
         ls.session.restart()
 
     @server.command("foretype.clearCache")
-    def clear(ls: ForetypeServer, *_: Any) -> None:  # noqa: ANN401
+    def clear(ls: ForetypeServer, *_: Any) -> None:  # noqa: ANN401  (a command's arguments are JSON)
         ls.session.clear()
 
 

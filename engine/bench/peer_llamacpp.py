@@ -47,7 +47,7 @@ def open_llamacpp(job: PeerJob) -> tuple[list[Peer], dict[str, Any]]:
     module, speculative = _binding()
     require_memory(source.gguf, MEMORY * source.path.stat().st_size)
 
-    def opened(**mode: Any) -> Any:  # noqa: ANN401
+    def opened(**mode: Any) -> Any:  # noqa: ANN401  (llama-cpp-python is untyped to us)
         return module.Llama(
             model_path=str(source.path),
             n_ctx=job.context_tokens,

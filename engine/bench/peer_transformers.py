@@ -92,7 +92,7 @@ def _module(name: str, job: PeerJob) -> Any:  # noqa: ANN401  (transformers is u
     return network.module
 
 
-def _faster_type(module: Any) -> tuple[torch.dtype, dict[str, float]]:  # noqa: ANN401
+def _faster_type(module: Any) -> tuple[torch.dtype, dict[str, float]]:  # noqa: ANN401  (transformers is untyped)
     """Time one-row passes in bf16 and in float32; leave the module in the faster type, rounded to bf16 either way."""
     times = {dtype: _one_row_ms(module.to(dtype)) for dtype in (torch.bfloat16, torch.float32)}
     best = min(times, key=lambda dtype: times[dtype])
@@ -101,7 +101,7 @@ def _faster_type(module: Any) -> tuple[torch.dtype, dict[str, float]]:  # noqa: 
 
 
 @torch.inference_mode()
-def _one_row_ms(module: Any) -> float:  # noqa: ANN401
+def _one_row_ms(module: Any) -> float:  # noqa: ANN401  (transformers is untyped)
     def timed() -> float:
         began = now()
         module(input_ids=torch.tensor([[0]]), use_cache=False)

@@ -46,7 +46,7 @@ def draw(report: Report, path: Path) -> None:
     pyplot.close(figure)
 
 
-def _bars(axes: Any, found: list[Tally], groups: list[tuple[str, str]], place: tuple[int, int]) -> None:  # noqa: ANN401
+def _bars(axes: Any, found: list[Tally], groups: list[tuple[str, str]], place: tuple[int, int]) -> None:  # noqa: ANN401  (matplotlib is not typed here)
     at, count = place
     width = WIDTH / count
     lefts = [groups.index((t.suite, t.data)) + (at - (count - 1) / 2) * width for t in found]

@@ -64,11 +64,6 @@ def pure_path(uri: str, windows: bool) -> PurePath | None:
     return path if path.is_absolute() else None
 
 
-def from_path(path: PurePath) -> str:
-    """Return the URI of an absolute path."""
-    return path.as_uri()
-
-
 @lru_cache(maxsize=4096)
 def notebook_of(cell_uri: str) -> str | None:
     """Return the URI of the notebook that a VS Code cell belongs to; None for what is not such a cell."""
@@ -79,12 +74,6 @@ def notebook_of(cell_uri: str) -> str | None:
     place = place if mark else rest
     slashes = "//" if place.startswith("/") and not place.startswith("//") else ""
     return f"{_scheme_in(fragment)}:{slashes}{place}"
-
-
-def display_name(uri: str) -> str:
-    """Return the last part of the path, readable, for people and prompts."""
-    path = _split(uri, _WINDOWS).path.decode("utf-8", "replace")
-    return path.rpartition("/")[2] or path or uri
 
 
 def _split(uri: str, windows: bool) -> _Parts:

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import pytest
 
-from lsp_server.documents.uris import display_name, from_path, identity, notebook_of, pure_path, to_path
+from lsp_server.documents.uris import identity, notebook_of, pure_path, to_path
 
 FOLDER = "file:///w/my%20proj/%E6%97%A5%E6%9C%AC/"
 SLOPPY = "file:///w/my proj/日本/"
@@ -43,7 +43,7 @@ def test_files_are_readable_under_the_path_of_their_uri(tmp_path):
     for name in ("a b.py", "a%20b.py", "100%.py", "q#.py", "日本.py"):
         path = tmp_path / name
         path.write_text(name)
-        found = to_path(from_path(path))
+        found = to_path(path.as_uri())
         assert found == path
         assert isinstance(found, Path)
         assert found.read_text() == name
@@ -142,16 +142,3 @@ def test_other_documents_are_no_cells():
     """B54: only cells have a notebook."""
     for uri in ("file:///w/n.ipynb", "untitled:Untitled-1", "file:///w/n.ipynb#W0", "", "a.py"):
         assert notebook_of(uri) is None
-
-
-def test_names_for_people():
-    """A document is shown under the last part of its path."""
-    uris = {
-        "file:///w/a%20b.py": "a b.py",
-        "untitled:Untitled-1": "Untitled-1",
-        "file:///c:/w/a.py": "a.py",
-        "x:": "x:",
-    }
-    for uri, name in uris.items():
-        assert display_name(uri) == name
-    assert display_name("git:/w/a.py?%7B%7D#x") == "a.py"
