@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from lsprotocol import types
 
 from lsp_server.documents.edits import Changes, is_number
 from lsp_server.documents.uris import identity
-
-CellKind = Literal["code", "markup"]
 
 
 class MalformedNotebookError(ValueError):
@@ -33,7 +31,6 @@ class Cell:
 
     uri: str
     key: str
-    kind: CellKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +46,10 @@ class Splice:
 
 @dataclass(frozen=True, slots=True)
 class NotebookChange:
-    """What one notification changes: the list of cells, what cells are, their texts."""
+    """What one notification changes: the list of cells, their texts. What cells are or were run to is nothing to us."""
 
     version: int
     splice: Splice | None
-    cells: list[Cell]
     edits: list[tuple[str, int, Changes]]
 
 
@@ -71,13 +67,14 @@ def read_changed(params: types.DidChangeNotebookDocumentParams) -> NotebookChang
     try:
         version, changes = _number(params.notebook_document.version), params.change.cells
         if changes is None:
-            return NotebookChange(version, None, [], [])
+            return NotebookChange(version, None, [])
         splice = None if changes.structure is None else _splice(changes.structure)
         edits = [
             (_text(change.document.uri), change.document.version, change.changes)
             for change in changes.text_content or ()
         ]
-        return NotebookChange(version, splice, _cells(changes.data or ()), edits)
+        _cells(changes.data or ())  # nothing of it is kept, but where one part cannot be read none is trusted
+        return NotebookChange(version, splice, edits)
     except (AttributeError, TypeError) as error:
         raise MalformedNotebookError("a change that cannot be read") from error
 
@@ -110,11 +107,7 @@ def _splice(structure: types.NotebookDocumentCellChangeStructure) -> Splice:
 
 
 def _cells(cells: Iterable[types.NotebookCell]) -> list[Cell]:
-    markup = types.NotebookCellKind.Markup
-    return [
-        Cell(cell.document, identity(_text(cell.document)), "markup" if cell.kind == markup else "code")
-        for cell in cells
-    ]
+    return [Cell(cell.document, identity(_text(cell.document))) for cell in cells]
 
 
 def _opened(items: Iterable[types.TextDocumentItem]) -> list[CellText]:

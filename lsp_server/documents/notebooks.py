@@ -1,6 +1,6 @@
 """Notebooks: which cells belong together, and in which order.
 
-The texts of cells are documents of the store like all others; only order and kind are kept here. Clients without
+The texts of cells are documents of the store like all others; only their order is kept here. Clients without
 notebook synchronisation open cells as plain documents; the URIs of VS Code's cells still tell which notebook they are
 of, and the order of opening stands in for their order.
 """
@@ -15,7 +15,6 @@ from lsprotocol import types
 
 from lsp_server.documents.notebook_events import (
     Cell,
-    CellKind,
     CellText,
     MalformedNotebookError,
     NotebookChange,
@@ -63,9 +62,9 @@ class Notebooks:
         self._open(texts)
 
     def changed(self, params: types.DidChangeNotebookDocumentParams) -> None:
-        """Follow a change of the list of cells, of what the cells are, or of their texts.
+        """Follow a change of the list of cells or of their texts.
 
-        The notebook's version counts for the first two; each text has its own.
+        The notebook's version counts for the list; each text has its own.
         """
         try:
             notebook = self._notebooks.get(identity(read_uri(params)))
@@ -99,23 +98,6 @@ class Notebooks:
         place = keys.index(key)
         return cells[:place], cells[place + 1 :]
 
-    def kind(self, uri: str) -> CellKind | None:
-        """Return what a cell holds; None for a document that is no cell."""
-        key = identity(uri)
-        notebook = self._holder(key)
-        cell = notebook.cell(key) if notebook else None
-        if cell is not None:
-            return cell.kind
-        document = self._store.get(uri)
-        if document is None or notebook_of(uri) is None:
-            return None
-        return "markup" if document.language == "markdown" else "code"
-
-    def notebook(self, uri: str) -> str | None:
-        """Return the URI of the notebook that a cell belongs to, as received where it was; None for no cell."""
-        notebook = self._holder(identity(uri))
-        return notebook.uri if notebook else notebook_of(uri)
-
     def _cells_around(self, uri: str) -> list[Document]:
         """Return the documents of a cell's notebook in order, itself among them."""
         notebook = self._holder(identity(uri))
@@ -138,10 +120,7 @@ class Notebooks:
     def _change(self, notebook: _Notebook, change: NotebookChange) -> None:
         if change.splice is not None:
             self._restructure(notebook, change.version, change.splice)
-        if change.version >= notebook.version:
-            kinds = {cell.key: cell for cell in change.cells}
-            notebook.cells = [kinds.get(cell.key, cell) for cell in notebook.cells]
-            notebook.version = change.version
+        notebook.version = max(change.version, notebook.version)
         for uri, version, edits in change.edits:
             self._store.change(uri, version, edits)
 

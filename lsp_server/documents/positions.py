@@ -45,11 +45,6 @@ def to_offset(line: str, column: int, encoding: Encoding) -> int:
         return _offset_by_walking(head, column, encoding)
 
 
-def to_column(line: str, offset: int, encoding: Encoding) -> int:
-    """Return the column of an offset in code points, within the line."""
-    return width(line[: max(offset, 0)], encoding)
-
-
 def _offset_16(head: str, column: int) -> int:
     units = head.encode("utf-16-le")
     if len(units) == 2 * len(head):

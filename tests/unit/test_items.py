@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from lsprotocol import types
 
-from lsp_server.documents.positions import to_column
+from lsp_server.documents.positions import width
 from lsp_server.items import Target, completion_item, inline_item
 from lsp_server.place import Place, Suggestion
 
@@ -17,7 +17,7 @@ def place(before: str, after: str = "", language: str = "python") -> Place:
 
 def target(at: Place, encoding="utf-16", line_break: str = "\n") -> Target:
     line = at.line_before + at.line_after
-    return Target("file:///a.py", line_break, lambda column: to_column(line, column, encoding))
+    return Target("file:///a.py", line_break, lambda column: width(line[:column], encoding))
 
 
 def span(line: int, start: int, end: int) -> types.Range:
