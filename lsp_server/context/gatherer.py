@@ -58,10 +58,6 @@ class ContextGatherer:
         self._handed_out: Lru[str, Callable[[], str | None]] = Lru(64)
         self._checked = float("-inf")
 
-    def gather(self, document: OpenDocument, related: bool = True) -> Context:
-        """Return the context for a document at once, on the thread of the documents."""
-        return self.gather_from(self.snapshot(document), related)
-
     def snapshot(self, document: OpenDocument) -> Snapshot:
         """Take down what other threads must not look at while it changes."""
         return self._snapshots.take(document)

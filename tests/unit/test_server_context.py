@@ -66,6 +66,9 @@ class World:
                 return cells[: places[0]], cells[places[0] + 1 :]
         return [], []
 
+    def gather(self, document, related=True):
+        return self.gatherer.gather_from(self.gatherer.snapshot(document), related)
+
     def open(self, name, text="x = 1\n", **more):
         uri = name if ":" in name else (self.root / name).as_uri()
         document = Doc(uri, text, **more)
@@ -123,7 +126,7 @@ def test_secret_and_ignored_texts_never_come_in(world):
     world.open(".env", f"API_KEY={CANARY_1}\n", language="properties")
     world.open("local_settings.py", f"A = '{CANARY_2}'\n")
     app = world.open("app.py", 'import local_settings, docs.x\nAPI_KEY = "')
-    gathered = world.gatherer.gather(app)
+    gathered = world.gather(app)
     assert names(gathered) == ["near.py"]
     assert "canary" not in everything(gathered)
     assert rules_of(gathered) == {
@@ -137,7 +140,7 @@ def test_secrets_within_allowed_texts_are_masked(world):
     """B59: a secret in an ordinary open document or file is masked in every buffer, and nothing moves."""
     world.write("conf.py", f'API_KEY = "{CANARY_1}"\nport = 1\n')
     world.open("other.py", f'TOKEN = "{CANARY_1}"\nsize = 2\n')
-    gathered = world.gatherer.gather(world.open("app.py"))
+    gathered = world.gather(world.open("app.py"))
     assert [buffer.text for buffer in gathered.buffers] == [
         'TOKEN = "************"\nsize = 2\n',
         'API_KEY = "************"\nport = 1\n',
@@ -158,7 +161,7 @@ def test_a_secret_file_is_one_in_any_scheme(world, uri):
     assert world.rules.completion_refusal(uri)
     assert world.rules.context_refusal(uri)
     world.open(uri, CANARY_1)
-    assert "canary" not in everything(world.gatherer.gather(world.open("app.py")))
+    assert "canary" not in everything(world.gather(world.open("app.py")))
 
 
 def test_who_may_be_completed_and_who_may_be_context(world, tmp_path_factory):
@@ -211,7 +214,7 @@ def test_an_open_link_to_a_secret_file_is_secret(world):
     world.link("k.py", world.root / ".env")
     assert world.rules.completion_refusal((world.root / "k.py").as_uri()) == ".env files hold secrets"
     world.open("k.py", CANARY_1)
-    assert "canary" not in everything(world.gatherer.gather(world.open("app.py")))
+    assert "canary" not in everything(world.gather(world.open("app.py")))
 
 
 def test_untitled_documents_never_reach_the_disk(world, monkeypatch):
@@ -220,11 +223,11 @@ def test_untitled_documents_never_reach_the_disk(world, monkeypatch):
     monkeypatch.chdir(world.root)
     untitled = world.open("untitled:Untitled-1", "x = 2\n")
     app = world.open("app.py")
-    assert [buffer.text for buffer in world.gatherer.gather(app).buffers] == ["x = 2\n"]
+    assert [buffer.text for buffer in world.gather(app).buffers] == ["x = 2\n"]
     world.documents.remove(untitled)
     world.gatherer.forget(untitled.key)
-    assert "SECRET" not in everything(world.gatherer.gather(app))
-    gathered = world.gatherer.gather(world.open("untitled:Untitled-2", "import Untitled_1\n"))
+    assert "SECRET" not in everything(world.gather(app))
+    gathered = world.gather(world.open("untitled:Untitled-2", "import Untitled_1\n"))
     assert "SECRET" not in everything(gathered)
 
 
@@ -234,7 +237,7 @@ def test_a_file_is_never_its_own_context(world):
     world.link("same.py", world.root / "a.py")
     os.link(world.root / "a.py", world.root / "hard.py")
     world.open("same.py", "old = 1\n")
-    gathered = world.gatherer.gather(world.open("a.py", "import a, same, hard\nnew = 1\n"))
+    gathered = world.gather(world.open("a.py", "import a, same, hard\nnew = 1\n"))
     assert gathered.buffers == ()
 
 
@@ -244,7 +247,7 @@ def test_an_open_document_wins_over_its_disk_copy(world):
     world.link("b_link.py", world.root / "b.py")
     world.open("b_link.py", "buffer_link = 1\n")
     world.open("b.py", "buffer = 1\n")
-    gathered = world.gatherer.gather(world.open("a.py", "import b, b_link\n"))
+    gathered = world.gather(world.open("a.py", "import b, b_link\n"))
     assert [buffer.text for buffer in gathered.buffers] == ["buffer = 1\n"]
 
 
@@ -254,7 +257,7 @@ def test_a_document_far_down_the_list_still_hides_its_disk_copy(world):
     world.open("b.py", "buffer = 1\n")
     for number in range(100):
         world.open(f"untitled:{number}", f"x{number} = 1\n")
-    gathered = world.gatherer.gather(world.open("a.py", "import b\n"))
+    gathered = world.gather(world.open("a.py", "import b\n"))
     assert "disk" not in everything(gathered)
     assert len(gathered.buffers) == context.MAX_OPEN
 
@@ -270,12 +273,12 @@ def test_cells_come_first_and_in_order(world):
     world.documents.extend(cells)
     world.open("n.ipynb", '{"cells": ["json"]}', language="json")
     world.open("other.py", "other = 1\n")
-    gathered = world.gatherer.gather(cells[2])
+    gathered = world.gather(cells[2])
     assert [buffer.text.split()[0] for buffer in gathered.buffers] == ["cell1", "cell0", "cell3", "other"]
     assert "json" not in repr(gathered.buffers)
     cells.pop(0)
     world.documents.pop(2)
-    assert "cell0" not in everything(world.gatherer.gather(cells[1]))
+    assert "cell0" not in everything(world.gather(cells[1]))
 
 
 def test_cells_of_an_ignored_notebook_know_each_other_alone(world):
@@ -286,8 +289,8 @@ def test_cells_of_an_ignored_notebook_know_each_other_alone(world):
     ]
     world.notebooks.append(cells)
     world.documents.extend(cells)
-    assert [buffer.text for buffer in world.gatherer.gather(cells[1]).buffers] == ["cell0 = 1\n"]
-    assert world.gatherer.gather(world.open("a.py")).buffers == ()
+    assert [buffer.text for buffer in world.gather(cells[1]).buffers] == ["cell0 = 1\n"]
+    assert world.gather(world.open("a.py")).buffers == ()
 
 
 def test_relevant_documents_come_before_merely_recent_ones(world):
@@ -296,7 +299,7 @@ def test_relevant_documents_come_before_merely_recent_ones(world):
     for number in range(3):
         world.open(f"page{number}.md", f"words about something else {number}\n", language="markdown")
     app = world.open("app.py", "shipping_cost(parcel_weight, country_rate)\n")
-    assert names(world.gatherer.gather(app)) == ["kin.py", "page2.md", "page1.md", "page0.md"]
+    assert names(world.gather(app)) == ["kin.py", "page2.md", "page1.md", "page0.md"]
 
 
 def test_roots_may_come_and_go(world, tmp_path_factory):
@@ -308,13 +311,13 @@ def test_roots_may_come_and_go(world, tmp_path_factory):
     world.write("b.py", "wrong = 1\n")
     world.rules.set_roots([world.root, other])
     document = world.open((other / "a.py").as_uri(), "import b, c\n")
-    assert [buffer.text for buffer in world.gatherer.gather(document).buffers] == ["b = 1\n"]
+    assert [buffer.text for buffer in world.gather(document).buffers] == ["b = 1\n"]
     world.rules.set_roots([world.root])
     assert world.gatherer.rules_changed() == (str(other / "b.py"),)
-    assert world.gatherer.gather(document).buffers == ()
+    assert world.gather(document).buffers == ()
     world.rules.set_roots([other, world.root])
     world.gatherer.rules_changed()
-    assert [buffer.text for buffer in world.gatherer.gather(document).buffers] == ["b = 1\n"]
+    assert [buffer.text for buffer in world.gather(document).buffers] == ["b = 1\n"]
 
 
 def test_a_file_that_becomes_ignored_is_dropped(world):
@@ -322,10 +325,10 @@ def test_a_file_that_becomes_ignored_is_dropped(world):
     file = world.write("local.py", f"v = '{CANARY_2}'\n")
     opened = world.open("settings.py", f"w = '{CANARY_2}'\n")
     app = world.open("app.py", "import local\n")
-    assert CANARY_2 in everything(world.gatherer.gather(app))
+    assert CANARY_2 in everything(world.gather(app))
     ignore_file = world.write(".gitignore", "local.py\nsettings.py\n")
     assert set(world.gatherer.changed(ignore_file, "created")) == {str(file), opened.key}
-    gathered = world.gatherer.gather(app)
+    gathered = world.gather(app)
     assert gathered.buffers == () and gathered.dropped == ()
 
 
@@ -334,45 +337,45 @@ def test_a_file_that_becomes_ignored_is_dropped_without_a_watcher(world, now, mo
     monkeypatch.setattr("lsp_server.privacy.ignore.time.monotonic", lambda: now[0])
     file = world.write("local.py", f"v = '{CANARY_2}'\n")
     app = world.open("app.py", "import local\n")
-    assert CANARY_2 in everything(world.gatherer.gather(app))
+    assert CANARY_2 in everything(world.gather(app))
     world.write(".gitignore", "local.py\n")
     now[0] += 1.0
-    gathered = world.gatherer.gather(app)
+    gathered = world.gather(app)
     assert gathered.buffers == () and gathered.dropped == (str(file),)
     now[0] += 1.0
-    assert world.gatherer.gather(app).dropped == ()
+    assert world.gather(app).dropped == ()
 
 
 def test_deleted_files_and_folders_are_dropped(world):
     """B59: a deleted or renamed file is named as dropped, a folder with all that was below it."""
     one, two = world.write("pkg/one.py", "one = 1\n"), world.write("pkg/two.py", "two = 1\n")
     app = world.open("app.py", "from pkg import one, two\n")
-    assert len(world.gatherer.gather(app).buffers) == 2
+    assert len(world.gather(app).buffers) == 2
     one.unlink()
     assert world.gatherer.changed(one, "deleted") == (str(one),)
     assert world.gatherer.changed(two, "changed") == ()
     shutil.rmtree(two.parent)
     assert world.gatherer.changed(two.parent, "deleted") == (str(two),)
-    assert world.gatherer.gather(app).buffers == ()
+    assert world.gather(app).buffers == ()
 
 
 def test_files_edited_elsewhere_come_in(world):
     """Files that the watcher saw change are context for documents of the same language."""
     file = world.write("far/away/edited.py", "edited = 1\n")
     app = world.open("app.py")
-    assert world.gatherer.gather(app).buffers == ()
+    assert world.gather(app).buffers == ()
     world.gatherer.changed(file, "created")
-    assert [used.why for used in world.gatherer.gather(app).used] == ["edited lately"]
+    assert [used.why for used in world.gather(app).used] == ["edited lately"]
 
 
 def test_a_changed_file_is_read_again_without_being_told(world):
     """B63: every use looks at the date, and the version grows with it."""
     file = world.write("b.py", "first = 1\n")
     app = world.open("app.py")
-    before = world.gatherer.gather(app).buffers[0]
+    before = world.gather(app).buffers[0]
     file.write_text("second = 22\n")
     os.utime(file, ns=(before.version + 10**9, before.version + 10**9))
-    after = world.gatherer.gather(app).buffers[0]
+    after = world.gather(app).buffers[0]
     assert after.text == "second = 22\n"
     assert (before.path, before.version < after.version) == (after.path, True)
 
@@ -382,12 +385,12 @@ def test_nothing_is_made_twice(world, now, monkeypatch):
     world.write("near.py")
     other = world.open("other.py")
     app = world.open("app.py", "import near\n")
-    first = world.gatherer.gather(app)
+    first = world.gather(app)
     monkeypatch.setattr(open_texts, "masked", None)
     monkeypatch.setattr("lsp_server.context.file_cache.masked", None)
     monkeypatch.setattr(context, "related_files", None)
     reads = app.reads, other.reads
-    assert world.gatherer.gather(app) == first
+    assert world.gather(app) == first
     assert (app.reads, other.reads) == reads
 
 
@@ -395,22 +398,22 @@ def test_an_edited_document_is_masked_anew(world):
     """The text follows the version, and a reopened document of the same version is another one."""
     other = world.open("other.py", "first = 1\n")
     app = world.open("app.py")
-    world.gatherer.gather(app)
+    world.gather(app)
     other.text, other.version = "second = 1\n", 2
-    buffer = world.gatherer.gather(app).buffers[0]
+    buffer = world.gather(app).buffers[0]
     assert (buffer.path, buffer.version, buffer.text) == (other.key, 2, "second = 1\n")
     world.documents.remove(other)
     world.open("other.py", "third = 1\n", version=2)
-    assert world.gatherer.gather(app).buffers[0].text == "third = 1\n"
+    assert world.gather(app).buffers[0].text == "third = 1\n"
 
 
 def test_long_documents_are_declined_with_a_reason(world):
     """B66: a document of several megabytes is no context, and its text is never made."""
     big = world.open("big.py", "x = 1\n" * 200_000)
-    gathered = world.gatherer.gather(world.open("app.py"))
+    gathered = world.gather(world.open("app.py"))
     assert gathered.buffers == () and big.reads == 0
     assert rules_of(gathered) == {"big.py": "it is longer than 400,000 characters"}
-    assert world.gatherer.gather(big).used[0].path.endswith("app.py")
+    assert world.gather(big).used[0].path.endswith("app.py")
     assert big.reads == 0
 
 
@@ -418,7 +421,7 @@ def test_all_texts_together_are_bounded(world):
     """B64: however many long documents are open, a context stays below its bound."""
     for number in range(12):
         world.open(f"b{number}.py", f"x{number} = 1\n" * 35_000)
-    gathered = world.gatherer.gather(world.open("app.py"))
+    gathered = world.gather(world.open("app.py"))
     assert sum(len(buffer.text) for buffer in gathered.buffers) <= 2_000_000
     assert len(gathered.buffers) >= 4
 
@@ -426,13 +429,13 @@ def test_all_texts_together_are_bounded(world):
 def test_related_files_can_be_left_out(world):
     """Without related files nothing on disk is listed or read."""
     world.write("near.py")
-    assert world.gatherer.gather(world.open("app.py"), related=False).buffers == ()
+    assert world.gather(world.open("app.py"), related=False).buffers == ()
 
 
 def test_the_folders_in_use_are_told(world):
     """B63: the root, the document's folder and those of related files are told, for watching; nothing else."""
     world.write("lib/b.py")
-    world.gatherer.gather(world.open("src/a.py", "from lib import b\n"))
+    world.gather(world.open("src/a.py", "from lib import b\n"))
     assert set(world.folders) == {world.root, world.root / "src", world.root / "lib"}
 
 
@@ -454,5 +457,5 @@ def test_awkward_names_are_four_documents(world):
     for name in ("a b.py", "a%20b.py", "100%.py", "q#.py"):
         world.write(name, f"# {name}\n")
     world.open("a b.py", "# open\n")
-    texts = {buffer.text for buffer in world.gatherer.gather(world.open("main.py")).buffers}
+    texts = {buffer.text for buffer in world.gather(world.open("main.py")).buffers}
     assert texts == {"# open\n", "# a%20b.py\n", "# 100%.py\n", "# q#.py\n"}
