@@ -88,8 +88,23 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
+class Option:
+    """One way to do a step as the planner saw it: `length` drafted tokens, `tokens` expected in `ms` milliseconds."""
+
+    name: str
+    length: int
+    tokens: float
+    ms: float
+
+    @property
+    def speed(self) -> float:
+        """Expected tokens per millisecond."""
+        return self.tokens / self.ms
+
+
+@dataclass(frozen=True, slots=True)
 class Round:
-    """What one propose-verify-commit step did. Times in milliseconds."""
+    """What one propose-verify-commit step did. Times in milliseconds. `options` is what was weighed against what."""
 
     draft: Draft
     accepted: int  # how many leading draft tokens the target kept
@@ -97,6 +112,7 @@ class Round:
     rows: int  # positions the target computed in this pass
     draft_ms: float
     verify_ms: float
+    options: tuple[Option, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

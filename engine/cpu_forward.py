@@ -7,7 +7,9 @@ within a row, and keys are padded to whole blocks of 256, so that every sum over
 One formula serves all row counts: the smallest difference in a scale would flip a code.
 
 The RMS factor and the up projection's scale cancel in the quantised values, so they only enter row scales. RoPE is one
-complex product on adjacent pairs: the rows of the q and k weights were interleaved when the weights were prepared.
+complex product on adjacent pairs of q and k together: the rows of their weights were interleaved when the weights were
+prepared. Constant factors (1/127 of the activations, the softmax's scale) are in the packed weights' scales. A number
+in an operation on tensors costs another few microseconds, a third of a small operation, so constants are tensors here.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ class LeanShape:
 
 @dataclass(frozen=True, slots=True)
 class LeanLayer:
-    """One layer's packed weights."""
+    """One layer's packed weights. Each linear takes activations scaled to +-127 and returns their products / 127."""
 
     input_norm: Tensor  # [hidden]
     qkv: Linear  # [rows, hidden] -> [rows, (heads + 2 kv_heads) head_dim]
@@ -102,8 +104,8 @@ class LeanModel:
         self._layers = layers
         self._final_norm = final_norm
         self._head = head
-        self._k_rope = rope
-        self._q_rope = rope * shape.head_dim**-0.5  # the softmax scale rides on the query's rotation
+        self._rope = rope
+        self._eps = torch.tensor([shape.eps])
 
     def new_cache(self) -> LeanCache:
         """Return an empty cache for this model."""
@@ -114,19 +116,23 @@ class LeanModel:
         """Append `ids` to the cache and return the logits of the last `last` of them, float32 [last, vocab]."""
         assert isinstance(cache, LeanCache)
         start, rows = len(cache), len(ids)
-        step = _Step(self.shape, cache, start, rows, self._q_rope, self._k_rope)
+        step = _Step(self.shape, cache, start, rows, self._rope)
         x = self._embedding[torch.tensor(ids)].float()
         for index, layer in enumerate(self._layers):
             x = self._attention(layer, x, step, index)
             x = self._mlp(layer, x)
         cache.extend(ids)
         q, scale = self._normed(x[rows - last :], self._final_norm)
+        return self._logits(q, scale, cache)
+
+    def _logits(self, q: Tensor, scale: Tensor, cache: KVCache) -> Tensor:
+        """[rows, vocab] from normed and quantised rows [rows, hidden] and their scale [rows, 1]."""
         return self._head(q).mul_(scale)
 
     def _normed(self, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
         """RMS-norm and quantise rows [rows, hidden]: values within +-127 and the scale [rows, 1] that restores them."""
-        rms = torch.linalg.vector_norm(x, dim=-1, keepdim=True).mul_(self.shape.hidden**-0.5)
-        inverse = rms.square_().add_(self.shape.eps).rsqrt_()
+        length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+        inverse = torch.addcmul(self._eps, length, length, value=1 / self.shape.hidden).rsqrt_()
         q, scale = _quantise(x * weight)
         return q, scale.mul_(inverse)
 
@@ -149,9 +155,7 @@ class LeanModel:
 class _Step:
     """What all layers of one pass share: positions, rotations, mask, and the attention itself."""
 
-    def __init__(
-        self, shape: LeanShape, cache: LeanCache, start: int, rows: int, q_rope: Tensor, k_rope: Tensor
-    ) -> None:
+    def __init__(self, shape: LeanShape, cache: LeanCache, start: int, rows: int, rope: Tensor) -> None:
         self.shape, self.start, self.rows = shape, start, rows
         self.least = least_rows(shape.kv_heads, shape.group, shape.head_dim)
         self.end = start + rows
@@ -159,8 +163,7 @@ class _Step:
         cache.reserve(self.padded)
         self.keys = cache.keys[..., : self.padded].unbind(0)
         self.values = cache.values[:, :, : self.padded].unbind(0)
-        self.q_rope = q_rope[start : self.end, None]
-        self.k_rope = k_rope[start : self.end, None]
+        self.rope = rope[start : self.end, None]
         new = torch.arange(start, self.padded)
         own = torch.arange(start, self.end)[:, None]
         mask = torch.zeros(rows, self.padded - start).masked_fill_(new > own, float("-inf"))
@@ -169,17 +172,17 @@ class _Step:
     def attend(self, index: int, qkv: Tensor) -> Tensor:
         """Store this layer's keys and values, return attention output [rows, heads head_dim]."""
         s, rows = self.shape, self.rows
-        heads = qkv.view(rows, s.heads + 2 * s.kv_heads, s.head_dim)
-        q = _rotate(heads[:, : s.heads], self.q_rope)
-        k = _rotate(heads[:, s.heads : s.heads + s.kv_heads], self.k_rope)
+        turned = s.heads + s.kv_heads
+        heads = qkv.view(rows, turned + s.kv_heads, s.head_dim)
+        qk = _rotate(heads[:, :turned], self.rope)
         keys, values = self.keys[index], self.values[index]
-        keys[:, :, self.start : self.end] = k.permute(1, 2, 0)
-        values[:, self.start : self.end] = heads[:, s.heads + s.kv_heads :].permute(1, 0, 2)
-        q = q.view(rows, s.kv_heads, s.group, s.head_dim).permute(1, 0, 2, 3)
+        keys[:, :, self.start : self.end].copy_(qk[:, s.heads :].permute(1, 2, 0))
+        values[:, self.start : self.end].copy_(heads[:, turned:].transpose(0, 1))
+        q = qk[:, : s.heads].view(rows, s.kv_heads, s.group, s.head_dim).transpose(0, 1)
         scores = exact_bmm(q.reshape(s.kv_heads, rows * s.group, s.head_dim), keys, self.least, s.group)
-        scores[:, :, self.start :] += self.mask
+        scores[:, :, self.start :].add_(self.mask)
         mixed = self._weighted(torch.softmax(scores, dim=-1), values)
-        mixed = mixed.view(s.kv_heads, rows, s.group, s.head_dim).permute(1, 0, 2, 3)
+        mixed = mixed.view(s.kv_heads, rows, s.group, s.head_dim).transpose(0, 1)
         return mixed.reshape(rows, s.heads * s.head_dim)
 
     def _weighted(self, probabilities: Tensor, values: Tensor) -> Tensor:
@@ -193,15 +196,18 @@ class _Step:
 
 
 def _quantise(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Scale each row of [rows, n] to +-127; return it and the factor [rows, 1] that undoes the scaling.
+    """Scale each row of [rows, n] to +-127; return it and the row's largest size [rows, 1], for which 127 now stands.
 
     The values stay float32: the linears round them.
     """
     largest = x.abs().amax(dim=-1, keepdim=True).clamp_min_(TINY)
-    return x * (ACTIVATION_LEVELS / largest), largest.mul_(1 / ACTIVATION_LEVELS)
+    return x * (_LEVELS / largest), largest
 
 
 def _rotate(x: Tensor, rope: Tensor) -> Tensor:
     """Rotate adjacent pairs of [rows, heads, head_dim] by complex [rows, 1, head_dim / 2]."""
     pairs = torch.view_as_complex(x.view(*x.shape[:-1], -1, 2))
     return torch.view_as_real(pairs * rope).flatten(-2)
+
+
+_LEVELS = torch.tensor([float(ACTIVATION_LEVELS)])

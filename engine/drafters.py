@@ -6,16 +6,19 @@ the text.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 
+from engine.acceptance import Evidence, copied, written
 from engine.config import SamplingParams
-from engine.core import CancelToken, Source
+from engine.core import CancelToken
 from engine.healing import Healer
 from engine.lookup import Corpus, find
 from engine.model import ModelRunner
@@ -40,31 +43,41 @@ class DraftContext:
     params: SamplingParams
     cancel: CancelToken | None = None
 
+    def after(self, drafted: Sequence[int], healer: Healer) -> DraftContext:
+        """Return the context as it is once `drafted` stands behind it."""
+        return replace(
+            self,
+            ids=[*self.ids, *drafted],
+            local=np.concatenate([self.local, np.asarray(drafted, dtype=np.int32)]),
+            generated=self.generated + len(drafted),
+            owed=healer.along(self.owed, drafted)[-1],
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """Proposed tokens and the evidence for them.
-
-    `match_length` (lookup) is how many tokens before the cursor matched; `confidence` (model) is the draft model's own
-    probability of each token.
-    """
+    """Proposed tokens and the evidence for each. `passes` are the draft model's: rows and milliseconds."""
 
     ids: tuple[int, ...] = ()
-    kind: str = ""
-    match_length: int = 0
-    confidence: tuple[float, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    passes: tuple[tuple[int, float], ...] = ()
+
+    def cut(self, length: int) -> Proposal:
+        """Return the first `length` tokens."""
+        return Proposal(self.ids[:length], self.evidence[:length], self.passes)
+
+    def followed_by(self, other: Proposal) -> Proposal:
+        """Return this proposal with another behind it."""
+        return Proposal(self.ids + other.ids, self.evidence + other.evidence, self.passes + other.passes)
 
 
-Extend = Callable[[Sequence[float]], bool]
-"""Asked with the confidences so far: is one more token worth its cost?"""
+NOTHING = Proposal()
 
 
 class Drafter(Protocol):
-    """Proposes a continuation of at most `limit` tokens."""
+    """Proposes a continuation of at most `limit` tokens, at no cost worth counting."""
 
-    name: Source
-
-    def propose(self, context: DraftContext, limit: int, extend: Extend) -> Proposal:
+    def propose(self, context: DraftContext, limit: int) -> Proposal:
         """Return a proposal, empty when there is nothing to say."""
         ...
 
@@ -75,30 +88,35 @@ class LookupDrafter:
     Saxena, "Prompt Lookup Decoding" (2023), over all open text instead of the prompt alone, longest match first.
     """
 
-    name: Source = "lookup"
-
     def __init__(self, healer: Healer) -> None:
         self._healer = healer
         self.corpora: Sequence[Corpus] = ()
 
-    def propose(self, context: DraftContext, limit: int, extend: Extend) -> Proposal:
-        """Return the continuation of the best match; `extend` is not asked, copying costs nothing."""
+    def propose(self, context: DraftContext, limit: int) -> Proposal:
+        """Return the continuation of the best match."""
         mask = self._healer.allowed(context.owed) if context.owed else None
         here = Corpus(context.local, "prompt", rank=-1, nearest="end")
         match = find(context.local, [here, *self.corpora], limit=limit, first_allowed=mask)
         if match is None:
-            return Proposal()
+            return NOTHING
         spelt = len(self._healer.along(context.owed, match.continuation)) - 1
-        return Proposal(match.continuation[:spelt], match.kind, match.length)
+        ids = match.continuation[:spelt]
+        return Proposal(ids, tuple(copied(match.kind, match.length + at) for at in range(len(ids))))
+
+
+Extend = Callable[[Sequence[Evidence], float], bool]
+"""Asked with the evidence so far and the milliseconds spent: is one more pass of the draft model worth its cost?"""
+Guess = Callable[[DraftContext, int], Sequence[int]]
+"""Asked for at most so many tokens that may follow: the draft model checks them in the pass that writes the next."""
 
 
 class ModelDrafter:
-    """Lets a small model of the same vocabulary write ahead, token by token.
+    """Lets a small model of the same vocabulary write ahead, itself sped up by lookup.
 
-    When sampling it runs the same race with the same noise as the target will, so it tends to guess the same winner.
+    Each of its passes checks a few copied tokens and adds one of its own, as the target does ("Blazedit", Ugare et al.,
+    2025, stacks drafters the same way). What it writes does not depend on what it was given to check. When sampling it
+    runs the same race with the same noise as the target will, so it tends to guess the same winner.
     """
-
-    name: Source = "model"
 
     def __init__(self, runner: ModelRunner, healer: Healer, vocab: int) -> None:
         self.runner, self._healer, self._vocab = runner, healer, vocab
@@ -107,35 +125,55 @@ class ModelDrafter:
         """How many tokens its cache lacks before it can draft after `ids`."""
         return len(ids) - 1 - self.runner.reusable(ids)
 
-    def catch_up(self, context: DraftContext) -> None:
+    def catch_up(self, ids: Sequence[int], cancel: CancelToken | None) -> None:
         """Read a prompt it does not know, so that the first step costs what a step costs; a few tokens ride along."""
-        if self.behind(context.ids) > FEW:
-            self.runner.logits(context.ids[:-1], 1, context.cancel)
+        if self.behind(ids) > FEW:
+            self.runner.logits(ids[:-1], 1, cancel)
 
-    def propose(self, context: DraftContext, limit: int, extend: Extend) -> Proposal:
-        """Write until `limit`, or until `extend` says the next token is not worth it."""
-        ids: list[int] = []
-        confidence: list[float] = []
-        owed = context.owed
-        while len(ids) < limit and extend(confidence):
-            token, probability = self._next(context, ids, owed)
-            following = self._healer.after(owed, token)
-            if following is None:
+    def propose(self, context: DraftContext, limit: int, extend: Extend, guess: Guess) -> Proposal:
+        """Write until `limit`, or until `extend` says that another pass is not worth it."""
+        done, spent = NOTHING, 0.0
+        while len(done.ids) < limit and extend(done.evidence, spent):
+            now = context.after(done.ids, self._healer)
+            checked = self._spellable(guess(now, limit - len(done.ids) - 1), now.owed)
+            began = time.perf_counter()
+            step = self._step(now, checked)
+            ms = (time.perf_counter() - began) * 1e3
+            spent += ms
+            done = done.followed_by(replace(step, passes=((len(checked) + 1, ms),)))
+            if len(step.ids) == 0:
                 break
-            owed = following
-            ids.append(token)
-            confidence.append(probability)
-        return Proposal(tuple(ids), "model", 0, tuple(confidence))
+        return done
+
+    def _spellable(self, ids: Sequence[int], owed: bytes) -> Sequence[int]:
+        return ids[: len(self._healer.along(owed, ids)) - 1]
 
     @torch.inference_mode()
-    def _next(self, context: DraftContext, drafted: Sequence[int], owed: bytes) -> tuple[int, float]:
-        logits = self.runner.logits([*context.ids, *drafted], 1, context.cancel)[:, : self._vocab]
-        constrain(logits, [owed], self._healer)
-        params = context.params
-        if params.temperature == 0.0:
-            token = int(logits[0].argmax())
-            return token, float(torch.softmax(logits[0], dim=-1)[token])
-        probs = probabilities(logits, params)[0]
-        noise = race_noise(params.seed, context.generated + len(drafted), len(probs))
-        token = int((probs / noise.to(probs.device)).argmax())
-        return token, float(probs[token])
+    def _step(self, context: DraftContext, checked: Sequence[int]) -> Proposal:
+        """One pass: the copied tokens it would have written itself, and its own next token."""
+        rows = len(checked) + 1
+        logits = self.runner.logits([*context.ids, *checked], rows, context.cancel)[:, : self._vocab]
+        states = self._healer.along(context.owed, checked)
+        constrain(logits, states, self._healer)
+        tokens, confidence = _choose(logits, context)
+        kept = 0
+        while kept < len(checked) and tokens[kept] == checked[kept]:
+            kept += 1
+        if self._healer.after(states[kept], tokens[kept]) is None:
+            tokens = tokens[:kept]
+        ids = tokens[: kept + 1]
+        evidence = tuple(written(confidence[at], agreed=at < kept) for at in range(len(ids)))
+        return Proposal(tuple(ids), evidence)
+
+
+def _choose(logits: Tensor, context: DraftContext) -> tuple[list[int], list[float]]:
+    """Return the token of each row of [rows, vocab] and its probability."""
+    params = context.params
+    if params.temperature == 0.0:
+        probs = torch.softmax(logits, dim=-1)
+        best = probs.max(dim=-1)
+        return best.indices.tolist(), best.values.tolist()
+    probs = probabilities(logits, params)
+    noise = [race_noise(params.seed, context.generated + at, logits.shape[1]) for at in range(len(logits))]
+    tokens = (probs / torch.stack(noise).to(probs.device)).argmax(dim=-1)
+    return tokens.tolist(), probs.gather(1, tokens[:, None])[:, 0].tolist()

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -29,7 +31,7 @@ from engine.core import (
     Source,
 )
 from engine.decoder import DecodeJob, SpeculativeDecoder
-from engine.drafters import Drafter, LookupDrafter, ModelDrafter, Tokens
+from engine.drafters import LookupDrafter, ModelDrafter, Tokens
 from engine.errors import ConfigError, OutOfMemory, RequestError, is_out_of_memory
 from engine.fim import find_template
 from engine.healing import Healer
@@ -39,6 +41,7 @@ from engine.model import Cancelled, ModelRunner
 from engine.models import LoadedModels, load_models
 from engine.planner import Planner
 from engine.prompt import DEFAULT_STYLE, PromptPlan, PromptPlanner, PromptStyle
+from engine.proposer import Proposer
 from engine.stops import StopContext
 from engine.text_stream import TextStream
 from engine.token_index import TokenIndex
@@ -66,11 +69,12 @@ class Engine:
         config: EngineConfig,
         style: PromptStyle = DEFAULT_STYLE,
         sharing: Engine | None = None,
+        planner: Planner | None = None,
     ) -> None:
         """Take loaded models; `Engine.load` finds and loads them.
 
         `sharing` names an engine on the same models whose caches this one uses too: variants compared on one prompt
-        need not compute it twice.
+        need not compute it twice. `planner` chooses among drafts; by default one that knows the models' costs.
         """
         if config.threads:
             torch.set_num_threads(config.threads)
@@ -90,13 +94,17 @@ class Engine:
         self._index = TokenIndex(tokenizer.encode)
         self._past = PastCompletions()
         healer = Healer(tokenizer.token_bytes)
-        self._lookup = LookupDrafter(healer)
         runners = [ModelRunner(m.network, config.cache_slots) for m in (target, models.draft) if m is not None]
         self._runners: list[ModelRunner] = sharing._runners if sharing else runners
-        self._drafters = self._choose_drafters(models.draft, healer)
-        runner = self._runners[0]
+        self._lookup, self._model = self._choose_drafters(models.draft, healer)
+        runner, planner = self._runners[0], planner or Planner(deepcopy(models.costs))
         self._decoder = SpeculativeDecoder(
-            runner, Verifier(runner, healer, tokenizer.size), healer, self._drafters, Planner(), config.max_draft
+            runner,
+            Verifier(runner, healer, tokenizer.size),
+            healer,
+            Proposer(self._lookup, self._model, planner, healer),
+            planner,
+            config.max_draft,
         )
 
     @classmethod
@@ -104,19 +112,21 @@ class Engine:
         """Load what `config` asks for. A broken target raises; a broken draft is said once and lookup serves alone."""
         return cls(load_models(config, report, models_dir(models)), config)
 
-    def _choose_drafters(self, draft: LoadedModel | None, healer: Healer) -> list[Drafter]:
+    def _choose_drafters(
+        self, draft: LoadedModel | None, healer: Healer
+    ) -> tuple[LookupDrafter | None, ModelDrafter | None]:
         names = self.config.drafters
         if not getattr(self._target.network, "can_truncate", True):
             if names:
                 self.notes.append(f"{self._target.name} cannot roll back its state, so it runs without drafts")
-            return []
-        drafters: list[Drafter] = [self._lookup] if "lookup" in names else []
-        if draft is not None and "model" in names:
-            if not getattr(draft.network, "can_truncate", True):
-                self.notes.append(f"{draft.name} cannot roll back its state, so it drafts nothing; name another draft")
-                return drafters
-            drafters.append(ModelDrafter(self._runners[1], healer, self._target.tokenizer.size))
-        return drafters
+            return None, None
+        lookup = LookupDrafter(healer) if "lookup" in names else None
+        if draft is None or "model" not in names:
+            return lookup, None
+        if not getattr(draft.network, "can_truncate", True):
+            self.notes.append(f"{draft.name} cannot roll back its state, so it drafts nothing; name another draft")
+            return lookup, None
+        return lookup, ModelDrafter(self._runners[1], healer, self._target.tokenizer.size)
 
     def plan(self, request: CompletionRequest) -> PromptPlan:
         """Return the exact prompt a request leads to, with its segments."""
@@ -145,6 +155,19 @@ class Engine:
         self._planner.forget(path)
         for runner in self._runners:
             runner.forget(path)
+
+    def catch_up(self, request: CompletionRequest, cancel: CancelToken | None = None) -> None:
+        """Let the draft model read a request's prompt in an idle moment, so that it can draft when it is asked.
+
+        In a completion the planner would have to charge that reading to the first draft, which it never pays.
+        """
+        if self._model is None:
+            return
+        plan = self._planner.plan(_normalised(request).request)
+        for runner in self._runners:
+            runner.select(request.path)
+        with suppress(Cancelled):
+            self._model.catch_up(plan.ids, cancel)
 
     def complete(self, request: CompletionRequest, cancel: CancelToken | None = None) -> Iterator[CompletionChunk]:
         """Yield committed runs of text as they are verified; the last chunk carries the summary.
@@ -226,7 +249,8 @@ class Engine:
         corpora = [Corpus(after, "after", 0, "start")]
         corpora += [Corpus(index.tokens(b.path), "buffer", rank, "end") for rank, b in enumerate(buffers, 1)]
         corpora += self._past.corpora([request.path, *(b.path for b in buffers)], first_rank=len(corpora))
-        self._lookup.corpora = corpora
+        if self._lookup is not None:
+            self._lookup.corpora = corpora
         return np.concatenate([before, np.asarray(plan.typed, dtype=np.int32)])
 
 

@@ -45,13 +45,17 @@ Report = Callable[[LoadStep], None]
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """A network, its vocabulary, the ids that end a text, and plain words about anything unusual."""
+    """A network, its vocabulary, the ids that end a text, and plain words about anything unusual.
+
+    `prepared` is the folder that keeps what was once computed for this model.
+    """
 
     name: str
     network: ForwardModel
     tokenizer: CodeTokenizer
     ends: frozenset[int]
     notes: tuple[str, ...] = ()
+    prepared: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +103,16 @@ def _is_hub_id(name: str) -> bool:
     return name.count("/") == 1 and not name.startswith((".", "/", "~")) and "\\" not in name
 
 
-def load(name: str, dtype: Dtype, models: Path, report: Report) -> LoadedModel:
-    """Load a model by name. `dtype` auto is int8 where the family allows it and bfloat16 elsewhere."""
+def load(name: str, dtype: Dtype, models: Path, report: Report, drafts: bool = False) -> LoadedModel:
+    """Load a model by name. `dtype` auto is int8 where the family allows it and bfloat16 elsewhere.
+
+    A model that `drafts` may leave out ids which code hardly uses.
+    """
     source = find_source(name, models)
     with _explained(source):
         prepared = _prepared_folder(source, models)
         with FileLock(prepared / "lock"):  # two windows must not convert the same model at once
-            return _Loading(name, source, prepared, report).load(dtype)
+            return _Loading(name, source, prepared, report, drafts).load(dtype)
 
 
 @contextmanager
@@ -138,8 +145,9 @@ def _prepared_folder(source: Source, models: Path) -> Path:
 class _Loading:
     """One model on its way into memory."""
 
-    def __init__(self, name: str, source: Source, prepared: Path, report: Report) -> None:
+    def __init__(self, name: str, source: Source, prepared: Path, report: Report, drafts: bool = False) -> None:
         self._name, self._source, self._prepared, self._report = name, source, prepared, report
+        self._drafts = drafts
 
     def load(self, dtype: Dtype) -> LoadedModel:
         facts = self._facts()
@@ -150,15 +158,16 @@ class _Loading:
                 f"{self._source.path} cannot run in int8 ({obstacle}); set dtype to bfloat16 or float32"
             )
         tokenizer = self._tokenizer()
+        ends = tokenizer.controls | frozenset(facts["ends"])
         if dtype == "int8" or (dtype == "auto" and not obstacle):
-            network = self._int8()
+            network = self._int8(ends)
         else:
             network = self._transformers("bfloat16" if dtype == "auto" else dtype)
             network.forward([0], network.new_cache(), 1)  # what cannot run is said now, not at the first keystroke
             notes = (
                 f"{self._name} runs in transformers' modules: where logits nearly tie, drafts may change its text",
             )
-        return LoadedModel(self._name, network, tokenizer, tokenizer.controls | frozenset(facts["ends"]), notes)
+        return LoadedModel(self._name, network, tokenizer, ends, notes, self._prepared)
 
     def _say(self, text: str, done: float | None = None) -> None:
         self._report(LoadStep(text, done))
@@ -195,7 +204,7 @@ class _Loading:
         flat = [i for end in ends for i in (end if isinstance(end, list) else [end])]
         return [i for i in flat if i is not None]
 
-    def _int8(self) -> ForwardModel:
+    def _int8(self, ends: frozenset[int]) -> ForwardModel:
         backend = choose_backend()
         path = self._prepared / f"int8-{backend.levels}.safetensors"
         if not prepare.is_current(path, backend):
@@ -205,7 +214,11 @@ class _Loading:
             with _replacing(path) as partial:
                 prepare.prepare(model, backend, partial)
         self._require_memory(path.stat().st_size)
-        return prepare.read_lean(path, backend, lambda done: self._say(f"loading {self._name}", done))
+
+        def progress(done: float) -> None:
+            self._say(f"loading {self._name}", done)
+
+        return prepare.read_lean(path, backend, progress, ends if self._drafts else None)
 
     def _require_memory(self, needed: float) -> None:
         """Refuse to begin what would push other programs, or another window's engine, out of memory."""

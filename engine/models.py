@@ -7,11 +7,16 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import torch
+
+from engine.calibration import costs_of
 from engine.catalog import resolve_profile
 from engine.config import Dtype, EngineConfig
+from engine.core import LoadStep
+from engine.costs import Costs, RowCosts
 from engine.errors import EngineError, VocabularyMismatch
 from engine.loader import LoadedModel, Report, load
 
@@ -27,6 +32,7 @@ class LoadedModels:
     context_tokens: int = 1024
     notes: tuple[str, ...] = ()
     load_ms: float = 0.0
+    costs: Costs = field(default_factory=Costs)
 
 
 def load_models(config: EngineConfig, report: Report, folder: Path) -> LoadedModels:
@@ -46,7 +52,8 @@ def load_models(config: EngineConfig, report: Report, folder: Path) -> LoadedMod
             fault = f"no draft model, prompt lookup alone: {error}"
             log.warning("%s", fault)
     notes = (*target.notes, *((fault,) if fault else ()))
-    return LoadedModels(target, draft, profile.context_tokens, notes, (time.perf_counter() - began) * 1e3)
+    costs = _costs(target, draft, config, report)
+    return LoadedModels(target, draft, profile.context_tokens, notes, (time.perf_counter() - began) * 1e3, costs)
 
 
 def _draft_name(config: EngineConfig, profiled: str) -> str:
@@ -57,8 +64,19 @@ def _draft_name(config: EngineConfig, profiled: str) -> str:
     return profiled if config.target is None else ""  # a profile's draft belongs to the profile's target
 
 
+def _costs(target: LoadedModel, draft: LoadedModel | None, config: EngineConfig, report: Report) -> Costs:
+    """Find out what passes cost; without drafts nobody asks."""
+    if not config.drafters:
+        return Costs()
+    if config.threads:
+        torch.set_num_threads(config.threads)  # what is measured holds for a number of threads
+    report(LoadStep("measuring passes"))
+    most = config.max_draft + 1
+    return Costs(costs_of(target, most), costs_of(draft, most) if draft else RowCosts())
+
+
 def _load_draft(name: str, dtype: Dtype, folder: Path, report: Report, target: LoadedModel) -> LoadedModel:
-    draft = load(name, dtype, folder, report)
+    draft = load(name, dtype, folder, report, drafts=True)
     if difference := target.tokenizer.mismatch(draft.tokenizer):
         raise VocabularyMismatch(
             f"{name} counts in other tokens than {target.name} ({difference}); name a draft of the same family"

@@ -7,7 +7,7 @@ frequencies, and the sizes as metadata. Reading it takes seconds where convertin
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
@@ -19,7 +19,8 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from engine.cpu_forward import LeanLayer, LeanModel, LeanShape
-from engine.int8_linear import Backend, Linear, quantise_weight
+from engine.cut_head import COMMON, CutHeadModel
+from engine.int8_linear import ACTIVATION_LEVELS, Backend, Linear, quantise_weight
 
 FORMAT = "1"  # raise it when the file's meaning or `lean_obstacle` changes: what is older is then prepared anew
 FAMILY = ("qwen2", "llama", "mistral")
@@ -139,33 +140,60 @@ def is_current(path: Path, backend: Backend) -> bool:
         return False
 
 
-def read_lean(path: Path, backend: Backend, progress: Callable[[float], None] = lambda _: None) -> LeanModel:
-    """Pack the prepared weights of `path` for the forward pass; `progress` hears how far it is, 0 to 1."""
+def read_lean(
+    path: Path,
+    backend: Backend,
+    progress: Callable[[float], None] = lambda _: None,
+    ends: Collection[int] | None = None,
+) -> LeanModel:
+    """Pack the prepared weights of `path` for the forward pass; `progress` hears how far it is, 0 to 1.
+
+    With `ends`, the ids that end a text, it becomes a draft model whose head is cut to common ids, those it has read,
+    and these.
+    """
     with safe_open(path, "pt") as file, ThreadPoolExecutor(torch.get_num_threads()) as pool:
         metadata = file.metadata()
         shape = LeanShape(**json.loads(metadata["shape"]))
+        cut = ends is not None and shape.vocab > COMMON
 
-        def linear(name: str) -> Future[Linear]:
-            return pool.submit(backend.pack, file.get_tensor(f"{name}.codes"), file.get_tensor(f"{name}.scale"))
+        def linear(name: str, rows: int | None = None) -> Future[Linear]:
+            scale = file.get_tensor(f"{name}.scale")[:rows] / ACTIVATION_LEVELS
+            if name.endswith(".qkv"):
+                _scale_queries(scale, shape)
+            return pool.submit(backend.pack, file.get_tensor(f"{name}.codes")[:rows], scale)
 
         parts = [[linear(f"layers.{index}.{name}") for name in LINEARS] for index in range(shape.layers)]
-        head = linear("head")
+        head = linear("head", COMMON if cut else None)
         layers = []
         for index, part in enumerate(parts):
             progress(index / shape.layers)
-            layers.append(_layer(file, f"layers.{index}.", part))
+            layers.append(_layer(file, f"layers.{index}.", part, shape))
         rope = _rope(file.get_tensor("inv_freq"), shape.max_length, float(metadata["rope_scaling"]))
-        return LeanModel(
-            shape, file.get_tensor("embedding"), layers, file.get_tensor("final_norm"), head.result(), rope
-        )
+        embedding, final_norm = file.get_tensor("embedding"), file.get_tensor("final_norm")
+        if not cut:
+            return LeanModel(shape, embedding, layers, final_norm, head.result(), rope)
+        whole = file.get_tensor("head.codes"), file.get_tensor("head.scale")
+        return CutHeadModel(shape, embedding, layers, final_norm, head.result(), rope, *whole, sorted(ends or ()))
 
 
-def _layer(file: Any, at: str, parts: Sequence[Future[Linear]]) -> LeanLayer:  # noqa: ANN401  (safetensors is untyped)
+def _scale_queries(rows: Tensor, shape: LeanShape) -> None:
+    """Put the softmax's scale into the queries' part of a fused scale or bias, in place."""
+    rows[: shape.heads * shape.head_dim] *= shape.head_dim**-0.5
+
+
+def _layer(
+    file: Any,  # noqa: ANN401  (safetensors is untyped)
+    at: str,
+    parts: Sequence[Future[Linear]],
+    shape: LeanShape,
+) -> LeanLayer:
+    bias = file.get_tensor(at + "qkv_bias")
+    _scale_queries(bias, shape)
     qkv, out, gate_up, down = (part.result() for part in parts)
     return LeanLayer(
         input_norm=file.get_tensor(at + "input_norm"),
         qkv=qkv,
-        qkv_bias=file.get_tensor(at + "qkv_bias"),
+        qkv_bias=bias,
         out=out,
         post_norm=file.get_tensor(at + "post_norm"),
         gate_up=gate_up,

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from engine.core import CompletionSummary, DecodeStats, Round, Source
+from engine.core import CompletionSummary, DecodeStats, Option, Round, Source
 
 COLOURS: dict[Source, str] = {"target": "white", "lookup": "green", "model": "cyan"}
 LABELS: dict[Source, str] = {"target": "target", "lookup": "lookup", "model": "draft model"}
@@ -22,6 +22,7 @@ def print_trace(summary: CompletionSummary, decode: Decode, console: Console) ->
     table = Table(title="rounds: propose, verify, commit", title_justify="left", header_style="bold", box=None)
     for name in ("round", "source", "drafted", "accepted", "rows", "draft ms", "verify ms"):
         table.add_column(name, justify="left" if name == "source" else "right", no_wrap=True)
+    table.add_column("promised tokens/s", overflow="fold")
     table.add_column("emitted text", overflow="fold")
     for number, step in enumerate(summary.rounds, 1):
         table.add_row(*_row(number, step), _coloured(step, decode))
@@ -32,9 +33,15 @@ def print_trace(summary: CompletionSummary, decode: Decode, console: Console) ->
 
 
 def _row(number: int, step: Round) -> tuple[str, ...]:
-    source = LABELS[step.draft.sources[0]] if len(step.draft) else "none"
+    source = " + ".join(LABELS[source] for source in dict.fromkeys(step.draft.sources)) or "none"
     counts = (str(len(step.draft)), str(step.accepted), str(step.rows))
-    return (str(number), source, *counts, f"{step.draft_ms:.1f}", f"{step.verify_ms:.1f}")
+    promised = ", ".join(_promise(option) for option in step.options)
+    return (str(number), source, *counts, f"{step.draft_ms:.1f}", f"{step.verify_ms:.1f}", promised)
+
+
+def _promise(option: Option) -> str:
+    length = f" {option.length}" if option.length else ""
+    return f"{option.name}{length}: {option.speed * 1e3:.1f}"
 
 
 def _coloured(step: Round, decode: Decode) -> Text:
@@ -97,6 +104,10 @@ def rounds_as_json(summary: CompletionSummary, decode: Decode) -> list[dict[str,
             "rows": step.rows,
             "draft_ms": round(step.draft_ms, 3),
             "verify_ms": round(step.verify_ms, 3),
+            "options": [
+                {"name": o.name, "length": o.length, "tokens": round(o.tokens, 3), "ms": round(o.ms, 3)}
+                for o in step.options
+            ],
             "tokens": [
                 {"text": decode([token]), "source": step.draft.sources[at] if at < step.accepted else "target"}
                 for at, token in enumerate(step.emitted)

@@ -14,18 +14,19 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib import resources
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from engine.acceptance import ANY_WRITTEN
 from engine.core import CompletionRequest, CompletionSummary, Round
+from engine.costs import ROW_PRIOR
 from engine.errors import ConfigError
-from engine.planner import MODEL_PRIOR, ROW_PRIOR
 from engine.trace import Decode, rounds_as_json, stats_as_json
 
 if TYPE_CHECKING:
     from engine import Engine
 
 LINES_BEFORE, LINES_AFTER = 8, 4  # of the document, around the completion
-SLOPE_PRIOR = 8.0  # the prior slope weighs as much as this spread of row counts, in rows squared
 UNREPLACED = "\ufffd"
 INLINE = re.compile(r"<(style|script)>(.*?)</\1>", re.DOTALL)
 UNSAFE = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&"}
@@ -65,7 +66,7 @@ class Costs:
     speedup: float | None
 
 
-ASSUMED = Costs(1.0, 4.0, MODEL_PRIOR, 5.0, 1.0, 50.0, 50.0 * ROW_PRIOR, 0, 0, (), None)
+ASSUMED = Costs(1.0, 4.0, ANY_WRITTEN.prior, 5.0, 1.0, 50.0, 50.0 * ROW_PRIOR, 0, 0, (), None)
 
 
 def scene_of(engine: Engine, request: CompletionRequest, location: str) -> Scene:
@@ -138,7 +139,7 @@ def costs_of(summary: CompletionSummary) -> Costs:
     drafting = sum(step.draft_ms for step in rounds)
     overhead = summary.stats.ms["overhead"] / len(summary.rounds) + (0.0 if drafted else drafting / count)
     passes = tuple((step.rows, step.verify_ms) for step in rounds)
-    first_row, next_row = fit_line(passes)
+    first_row, next_row = line_of(rounds)
     tokens = sum(_useful(summary)[1:]) / count
     spent = overhead * count + (drafting if drafted else 0.0) + sum(ms for _, ms in passes)
     return Costs(
@@ -174,21 +175,20 @@ def _mistaken(step: Round) -> bool:
     return step.accepted < len(step.draft) and not _ended(step)
 
 
-def fit_line(passes: Sequence[tuple[int, float]]) -> tuple[float, float]:
-    """Return milliseconds of a pass of one row and of each further row, from (rows, milliseconds) of passes.
+def line_of(rounds: Sequence[Round]) -> tuple[float, float]:
+    """Return milliseconds of a pass of one row and of each further row.
 
-    A line through the mean, by least squares with a pull towards the planner's prior. It pulls the more the less the
-    rows differ and the further all of them lie from one: noise in two long passes must not decide what a plain pass
-    costs. A further row never costs less than nothing nor more than the first.
+    The first is what the planner expected of a plain pass, by costs measured on this machine and at its pace just then;
+    the second leads from there to the mean of the passes that were run.
     """
-    count = len(passes)
-    rows, ms = sum(r for r, _ in passes) / count, sum(t for _, t in passes) / count
-    prior = ROW_PRIOR * ms / (1 + ROW_PRIOR * (rows - 1))
-    pull = SLOPE_PRIOR + count * (min(r for r, _ in passes) - 1) ** 2
-    spread = sum((r - rows) ** 2 for r, _ in passes)
-    together = sum((r - rows) * (t - ms) for r, t in passes)
-    slope = min(max((together + pull * prior) / (spread + pull), 0.0), ms / rows)
-    return ms - slope * (rows - 1), slope
+    count = len(rounds)
+    rows, ms = sum(r.rows for r in rounds) / count, sum(r.verify_ms for r in rounds) / count
+    plain = [option.ms for step in rounds for option in step.options if option.name == "none"]
+    single = [step.verify_ms for step in rounds if step.rows == 1]
+    if rows == 1:
+        return ms, ROW_PRIOR * ms
+    first = min(ms, median(plain or single or [ms / (1 + ROW_PRIOR * (rows - 1))]))
+    return first, (ms - first) / (rows - 1)
 
 
 def expected_tokens(acceptance: float, length: float) -> float:
@@ -201,7 +201,7 @@ def expected_tokens(acceptance: float, length: float) -> float:
 def even_acceptance(tokens: float, length: float) -> float:
     """Return the acceptance at which drafts of `length` tokens give `tokens` a round; the prior if none was drafted."""
     if length == 0:
-        return MODEL_PRIOR
+        return ANY_WRITTEN.prior
     low, high = 0.0, 1.0
     for _ in range(60):
         middle = (low + high) / 2

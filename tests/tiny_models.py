@@ -14,6 +14,7 @@ from engine.config import EngineConfig, Limits
 from engine.core import CompletionRequest
 from engine.engine import Engine
 from engine.models import load_models
+from engine.planner import Planner
 
 TEXT = "def area(width, height):\n    return width * height\n\n\ndef volume(width, height, depth):\n    "
 
@@ -50,9 +51,9 @@ def correlation(a: torch.Tensor, b: torch.Tensor) -> float:
     return float(torch.corrcoef(torch.stack([a.flatten(), b.flatten()]))[0, 1])
 
 
-def make_engine(target: Path, models: Path, **settings) -> Engine:
+def make_engine(target: Path, models: Path, planner: Planner | None = None, **settings) -> Engine:
     config = EngineConfig(target=str(target), **({"context_tokens": 512} | settings))
-    return Engine(load_models(config, quietly, models), config)
+    return Engine(load_models(config, quietly, models), config, planner=planner)
 
 
 def ask(engine: Engine, text: str = TEXT, path: str = "a.py", tokens: int = 24):

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from engine.acceptance import ANY_WRITTEN
 from engine.bench.contestant import EngineContestant
 from engine.bench.measure import DataSet
 from engine.bench.tally import Tally
-from engine.planner import CostCurve
+from engine.costs import Costs
 
 
 def idle_drafters(contestants: Sequence[EngineContestant]) -> tuple[list[str], list[str]]:
     """Return failures and warnings about drafters that were switched on and drafted nothing in the whole run.
 
-    A draft model that the planner knows the cost of, and left out for it, is a finding; one it never asked, and a
-    lookup that found nothing in texts that repeat themselves, are faults.
+    A draft model that the planner weighed, and left out for its cost, is a finding; one it never weighed, and a lookup
+    that found nothing in texts that repeat themselves, are faults.
     """
     failures: list[str] = []
     warnings: list[str] = []
@@ -32,18 +33,16 @@ def idle_drafters(contestants: Sequence[EngineContestant]) -> tuple[list[str], l
 
 
 def _excuse(contestant: EngineContestant, source: str) -> str:
-    if source not in contestant.engine.drafter_names:
-        return ""
-    if source == "model" and contestant.engine.planner.costs.draft_step is not None:
+    if source == "model" and ANY_WRITTEN.key in contestant.engine.planner.acceptance.counts:
         return f"the planner left it out for its cost ({costs_in_words(contestant.engine.planner.costs)})"
     if source == "lookup" and contestant.sampling.temperature:
         return "in text drawn at random there is little to find"
     return ""
 
 
-def costs_in_words(costs: CostCurve) -> str:
+def costs_in_words(costs: Costs) -> str:
     """Say what the planner knows of a step of the draft model and of a pass of the target."""
-    step = f"a draft step {costs.draft(1):.1f} ms"
+    step = f"a draft step {costs.write(1):.1f} ms"
     return f"{step}, a pass {costs.verify(1):.1f} ms at 1 row and {costs.verify(8):.1f} ms at 8"
 
 

@@ -1,7 +1,7 @@
 """Who takes part: an engine in one variant, timed from the end of its first pass to the end of its last.
 
-`MeasuredEngine` reaches into the engine it extends for three things a benchmark needs and a product does not: the
-time at which each round ended, another planner, and forgetting completions while keeping the cache.
+`MeasuredEngine` reaches into the engine it extends for two things a benchmark needs and a product does not: the time at
+which each round ended, and forgetting completions while keeping the cache.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from typing import Protocol
 
@@ -43,9 +44,8 @@ class Contestant(Protocol):
 class _ClockedDecoder(SpeculativeDecoder):
     """A decoder that notes when each round ended."""
 
-    def __init__(self, decoder: SpeculativeDecoder, planner: Planner) -> None:
+    def __init__(self, decoder: SpeculativeDecoder) -> None:
         vars(self).update(vars(decoder))  # the same parts, whatever they are
-        self._planner = planner
         self.stamps: list[float] = []
 
     def decode(self, job: DecodeJob) -> Iterator[Round]:
@@ -61,14 +61,15 @@ class MeasuredEngine(Engine):
     def __init__(
         self, models: LoadedModels, config: EngineConfig, variant: Variant, sharing: Engine | None = None
     ) -> None:
-        super().__init__(models, replace(config, drafters=variant.drafters), variant.style, sharing)
-        self.planner = variant.planner()
-        self._decoder = self._clocked = _ClockedDecoder(self._decoder, self.planner)
+        self.planner = variant.planner() if variant.planner else Planner(deepcopy(models.costs))
+        config = replace(config, drafters=variant.drafters)
+        super().__init__(models, config, variant.style, sharing, self.planner)
+        self._decoder = self._clocked = _ClockedDecoder(self._decoder)
 
     @property
-    def drafter_names(self) -> list[str]:
-        """Names of the drafters it really has."""
-        return [drafter.name for drafter in self._drafters]
+    def has_model(self) -> bool:
+        """Whether a draft model takes part."""
+        return self._model is not None
 
     @property
     def decode_ms(self) -> float:
@@ -121,7 +122,9 @@ class EngineContestant:
         self.engine.forget(path)
 
     def _complete(self, hole: Hole) -> tuple[CompletionSummary, Run]:
-        *_, last = self.engine.complete(hole.request(self._limits, self.sampling))
+        request = hole.request(self._limits, self.sampling)
+        self.engine.catch_up(request)  # as the language server does while nothing else is to do
+        *_, last = self.engine.complete(request)
         assert last.summary is not None
         self.engine.forget_completions(hole.path)
         run = _run_of(last.summary, self.engine.decode_ms)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
-import re
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from engine.catalog import GIB
 from engine.errors import EngineError
 from engine.loader import find_source
 from engine.models import LoadedModels
+from engine.processor import cpuinfo, processor_name
 
 PACKAGES = ("foretype", "torch", "transformers", "tokenizers", "numpy", "llama-cpp-python")
 FLAGS = ("avx2", "f16c", "avx512f", "avx512_vnni", "avx_vnni", "avx512_bf16", "amx_int8", "amx_bf16", "asimd", "i8mm")
@@ -27,11 +27,11 @@ def describe_machine() -> dict[str, Any]:
     """Return the machine and the versions as plain data."""
     import torch
 
-    info = _cpuinfo()
+    info = cpuinfo()
     flags = set((info.get("flags") or info.get("Features") or "").split())
     memory = psutil.virtual_memory()
     return {
-        "processor": info.get("model name") or platform.processor() or platform.machine(),
+        "processor": processor_name(),
         "cores": psutil.cpu_count(logical=False) or os.cpu_count(),
         "logical_cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
@@ -44,15 +44,6 @@ def describe_machine() -> dict[str, Any]:
         "python": platform.python_version(),
         "versions": {name: _version(name) for name in PACKAGES},
     }
-
-
-def _cpuinfo() -> dict[str, str]:
-    """Return the first processor's entries where Linux lists them."""
-    path = Path("/proc/cpuinfo")
-    if not path.is_file():
-        return {}
-    first = path.read_text(encoding="utf-8", errors="replace").split("\n\n")[0]
-    return dict(re.findall(r"^(.+?)\s*: (.*)$", first, re.MULTILINE))
 
 
 def _version(package: str) -> str | None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from engine.acceptance import Evidence
+from engine.core import Option
 from engine.planner import Planner
 
-CERTAIN = 1e9  # tokens per millisecond; nothing else promises as much
+CERTAIN = 1e9  # tokens a millisecond; nothing else promises as much
 
 
 class FixedLookup(Planner):
@@ -16,9 +18,9 @@ class FixedLookup(Planner):
         super().__init__()
         self.length = length
 
-    def lookup_length(self, match_length: int, kind: str, available: int) -> tuple[int, float]:
+    def cut(self, name: str, chain: Sequence[Evidence], spent: float = 0.0) -> Option:
         """Take the fixed length of whatever was found."""
-        return min(self.length, available), CERTAIN if available else 0.0
+        return Option(name, min(self.length, len(chain)), CERTAIN, 1.0)
 
 
 class FixedModel(Planner):
@@ -28,10 +30,14 @@ class FixedModel(Planner):
         super().__init__()
         self.length = length
 
-    def model_length(self, most: int, behind: int = 0) -> tuple[int, float]:
-        """Take the fixed length, whatever the draft model has to read first."""
-        return min(self.length, most), CERTAIN
+    def cut(self, name: str, chain: Sequence[Evidence], spent: float = 0.0) -> Option:
+        """Take the fixed length of what was written."""
+        return Option(name, min(self.length, len(chain)), CERTAIN, 1.0)
 
-    def worth_extending(self, confidence: Sequence[float]) -> bool:
+    def hope(self, checked: Sequence[Evidence], room: int, behind: int) -> Option:
+        """Ask the draft model, whatever it has to read first."""
+        return Option("model", min(self.length, room), 2 * CERTAIN, 1.0)
+
+    def another(self, chain: Sequence[Evidence], spent: float) -> bool:
         """Go on until the fixed length, however sure the draft model is."""
-        return len(confidence) < self.length
+        return len(chain) < self.length

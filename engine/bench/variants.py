@@ -23,7 +23,7 @@ class Variant:
 
     name: str
     drafters: tuple[DrafterName, ...]
-    planner: Callable[[], Planner] = Planner
+    planner: Callable[[], Planner] | None = None  # the engine's own
     style: PromptStyle = DEFAULT_STYLE
 
 

@@ -28,8 +28,8 @@ def test_drafts_do_not_change_real_text(real_models, data):
     config = EngineConfig(context_tokens=256, drafters=())
     plain = Engine(with_draft, config)
     drafting = Engine(with_draft, EngineConfig(context_tokens=256), sharing=plain)
-    eager = Engine(with_draft, EngineConfig(context_tokens=256, drafters=("lookup",)), sharing=plain)
-    eager._decoder._planner = EagerPlanner()
+    lookup = EngineConfig(context_tokens=256, drafters=("lookup",))
+    eager = Engine(with_draft, lookup, sharing=plain, planner=EagerPlanner())
     drafted = 0
     for hole in spread(humaneval(data, "MultiLine"), 20) + spread(exercism(data), 20):
         request = hole.request(SHORT)

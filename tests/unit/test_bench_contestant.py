@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from engine.acceptance import copied, written
 from engine.bench.contestant import _run_of, engine_contestants, opener
 from engine.bench.planners import FixedLookup, FixedModel
 from engine.bench.variants import compared, product, prompt_forms
@@ -82,18 +83,17 @@ def test_engines_keep_what_their_planner_learns(contestants, hole):
     """The planner a variant was given is the one its decoder asks."""
     lookup = next(c for c in contestants if c.name == "lookup")
     lookup.run(hole, lookup.open(hole))
-    assert lookup.engine.planner.costs.passes and lookup.engine.drafter_names == ["lookup"]
+    assert lookup.engine.planner.costs.target.points and not lookup.engine.has_model
     assert lookup.drafted["lookup"] > 0
 
 
 def test_fixed_planners_do_not_weigh():
     """A fixed lookup takes what is there up to its length, a fixed draft model goes on to it."""
-    assert FixedLookup(8).lookup_length(1, "prompt", 20)[0] == 8
-    assert FixedLookup(8).lookup_length(1, "prompt", 3)[0] == 3
-    assert FixedLookup(8).lookup_length(1, "prompt", 0) == (0, 0.0)
+    assert [FixedLookup(8).cut("lookup", [copied("prompt", 1)] * n).length for n in (20, 3, 0)] == [8, 3, 0]
     model = FixedModel(2)
-    assert model.model_length(9, behind=500)[0] == 2 and model.model_length(1)[0] == 1
-    assert [model.worth_extending([0.01] * n) for n in range(4)] == [True, True, False, False]
+    assert model.hope([], 9, behind=500).length == 2 and model.hope([], 1, 0).length == 1
+    assert model.hope([], 9, 0).speed > model.cut("lookup", [copied("prompt", 32)] * 9).speed
+    assert [model.another([written(0.01)] * n, 0.0) for n in range(4)] == [True, True, False, False]
 
 
 def test_variants_without_a_draft_model_leave_it_out():

@@ -19,7 +19,7 @@ from engine.healing import Healer
 from engine.loader import load
 from engine.model import ModelRunner
 from engine.verifier import Verifier
-from tests.fakes import EagerPlanner, ScriptedDrafter
+from tests.fakes import EagerPlanner, ScriptedDrafter, proposer_of
 from tests.tiny_models import (
     SIZES,
     TEXT,
@@ -103,7 +103,8 @@ def test_drafts_across_a_window_leave_the_text_alone(windowed, rule):
     def decode(drafters) -> list[int]:
         runner = ModelRunner(loaded.network)
         verifier = Verifier(runner, healer, loaded.tokenizer.size)
-        decoder = SpeculativeDecoder(runner, verifier, healer, drafters, EagerPlanner(), 8)
+        planner = EagerPlanner()
+        decoder = SpeculativeDecoder(runner, verifier, healer, proposer_of(drafters, planner, healer), planner, 8)
         local = np.asarray(prompt, dtype=np.int32)
         job = DecodeJob(prompt, local, b"", SamplingParams(), 32, (), CancelToken())
         return [token for step in decoder.decode(job) for token in step.emitted]

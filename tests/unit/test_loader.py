@@ -559,9 +559,8 @@ def test_a_draft_padded_to_another_size_is_fine(tiny, models, tmp_path):
     padded.mkdir()
     spec = json.loads((tiny / "tokenizer.json").read_text())
     make_model(padded, seed=3, tokenizer=spec, vocab_size=700, num_hidden_layers=1)
-    engine = make_engine(tiny, models, draft=str(padded))
+    engine = make_engine(tiny, models, EagerPlanner(), draft=str(padded))
     assert engine.notes == []
-    engine._decoder._planner = EagerPlanner()
     done = ask(engine)
     assert done.stats.drafted.get("model")
     assert done.token_ids == ask(make_engine(tiny, models, drafters=())).token_ids

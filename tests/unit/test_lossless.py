@@ -16,7 +16,7 @@ from engine.loader import load
 from engine.model import ModelRunner
 from engine.planner import Planner
 from engine.verifier import Verifier
-from tests.fakes import EagerPlanner, ScriptedDrafter
+from tests.fakes import EagerPlanner, ScriptedDrafter, proposer_of
 
 TOKENS = 24
 GREEDY = SamplingParams()
@@ -33,7 +33,8 @@ def make_decoder(target, drafters, planner=None, max_draft=16):
     runner = ModelRunner(target.network)
     healer = Healer(target.tokenizer.token_bytes)
     verifier = Verifier(runner, healer, target.tokenizer.size)
-    return SpeculativeDecoder(runner, verifier, healer, drafters, planner or EagerPlanner(), max_draft)
+    planner = planner or EagerPlanner()
+    return SpeculativeDecoder(runner, verifier, healer, proposer_of(drafters, planner, healer), planner, max_draft)
 
 
 def decode(decoder, prompt, tokens=TOKENS, params=GREEDY, ends=(), owed=b""):
@@ -62,7 +63,8 @@ def all_drafters(pair, truth, length, seed):
     model = ModelDrafter(ModelRunner(draft.network), healer, size)
     itself = ModelDrafter(ModelRunner(target.network), healer, size)
     lookup = LookupDrafter(healer)
-    return [[d] for d in (*scripted, lookup, model, itself)] + [[lookup, model]]
+    alone = [[d] for d in (*scripted, lookup, model, itself)]
+    return [*alone, *([d, m] for d in (*scripted, lookup) for m in (model, itself))]
 
 
 @pytest.mark.parametrize("length", range(1, 17))

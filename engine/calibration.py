@@ -1,0 +1,94 @@
+"""What passes cost is measured once, when a model is first loaded on a machine, and kept with the prepared model.
+
+Row counts are timed in turn within a budget, so that a slow moment meets all; the medians are kept. What is kept holds
+for one processor, number of threads and version of torch; anything else is measured anew.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import platform
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from statistics import median
+
+import torch
+
+from engine.costs import RowCosts
+from engine.loader import LoadedModel
+from engine.model import ForwardModel
+from engine.processor import processor_name
+
+log = logging.getLogger(__name__)
+
+ROWS = (1, 2, 4, 8, 12, 16)
+BUDGET_MS = 1500.0  # for the target; the draft model's smaller passes need less
+PREFIX = 64  # tokens in the cache before a timed pass
+
+
+def costs_of(model: LoadedModel, most_rows: int) -> RowCosts:
+    """Return the costs of a model's passes: those kept from an earlier start, or measured now and kept.
+
+    A model that cannot roll back verifies nothing, so its costs do not matter.
+    """
+    if not getattr(model.network, "can_truncate", True):
+        return RowCosts()
+    key = f"{platform.machine()} {processor_name()}, {torch.get_num_threads()} threads, torch {torch.__version__}"
+    kept = _Kept(model.prepared / "costs.json" if model.prepared else None)
+    if (points := kept.read(key)) is None:
+        points = measure(model.network, most_rows)
+        kept.write(key, points)
+        log.info("measured passes of %s: %s ms", model.name, {r: round(ms, 1) for r, ms in points.items()})
+    return RowCosts(points)
+
+
+def measure(network: ForwardModel, most_rows: int) -> dict[int, float]:
+    """Return the median milliseconds of a pass by rows; each row count is run once untimed, to build its kernels."""
+    cache = network.new_cache()
+    network.forward([0] * min(PREFIX, network.max_length - most_rows), cache, 1)
+    base = len(cache)
+
+    def timed(rows: int) -> float:
+        cache.truncate(base)
+        began = time.perf_counter()
+        float(network.forward([0] * rows, cache, rows)[-1, 0])  # reading a number waits for the device
+        return (time.perf_counter() - began) * 1e3
+
+    counts = [rows for rows in ROWS if rows <= most_rows]
+    end = time.perf_counter() + BUDGET_MS / 1e3
+    times = {rows: [timed(rows)] for rows in counts}
+    while time.perf_counter() < end:
+        for rows in counts:
+            times[rows].append(timed(rows))
+    return {rows: median(taken[1:] or taken) for rows, taken in times.items()}
+
+
+class _Kept:
+    """One JSON file of costs by machine; a file that cannot be read or written costs a measurement, no more."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+
+    def read(self, key: str) -> dict[int, float] | None:
+        try:
+            points = self._all()[key]
+            return {int(rows): float(ms) for rows, ms in points.items() if float(ms) > 0} or None
+        except (KeyError, ValueError, AttributeError, TypeError):
+            return None
+
+    def write(self, key: str, points: Mapping[int, float]) -> None:
+        if self._path is None:
+            return
+        values = self._all() | {key: {str(rows): round(ms, 3) for rows, ms in points.items()}}
+        with suppress(OSError):
+            self._path.write_text(json.dumps(values, indent=1), encoding="utf-8")
+
+    def _all(self) -> dict[str, dict[str, float]]:
+        with suppress(OSError, ValueError):
+            if self._path is not None:
+                found = json.loads(self._path.read_text(encoding="utf-8"))
+                return found if isinstance(found, dict) else {}
+        return {}
