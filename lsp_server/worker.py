@@ -12,6 +12,7 @@ import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from engine import (
@@ -38,6 +39,10 @@ class CompletionEngine(Protocol):
 
     def complete(self, request: CompletionRequest, cancel: CancelToken | None = None) -> Iterator[CompletionChunk]:
         """Yield committed runs of text, the last with the summary."""
+        ...
+
+    def catch_up(self, request: CompletionRequest, cancel: CancelToken | None = None) -> None:
+        """Use an idle moment to prepare for more completions at a request's place."""
         ...
 
     def forget(self, path: str) -> None:
@@ -76,6 +81,8 @@ class EngineWorker:
         self._wanted: OrderedDict[str, Generation] = OrderedDict()
         self._idle: deque[Generation] = deque(maxlen=4)
         self._calls: deque[Callable[[], None]] = deque()
+        self._answered: Generation | None = None  # what the engine may catch up with when nobody wants it
+        self._pause = CancelToken()
         self._forgotten: set[str] = set()
         self._config: EngineConfig | None = None
         self._latest: EngineConfig | None = None
@@ -91,7 +98,7 @@ class EngineWorker:
         first, self._latest = self._latest is None, config
         with self._lock:
             self._config = config
-            self._lock.notify()
+            self._wake()
         if first:
             self._loop = asyncio.get_running_loop()
             # A daemon: the process must be able to end while a pass or a load is under way.
@@ -111,7 +118,7 @@ class EngineWorker:
                 self._replace(generation)
                 if self._running is not None and _gives_way(self._running, generation):
                     self._running.stop()
-            self._lock.notify()
+            self._wake()
 
     def _put_aside(self, generation: Generation) -> None:
         if len(self._idle) == self._idle.maxlen:
@@ -137,6 +144,9 @@ class EngineWorker:
             self._idle = deque((g for g in self._idle if g not in waiting), self._idle.maxlen)
             if self._running is not None and unwanted(self._running):
                 self._running.stop()
+            if self._answered is not None and unwanted(self._answered):
+                self._answered = None
+            self._pause.cancel()
 
     def yield_to_waiting(self, answered: Generation) -> None:
         """Let what waits for another document go first, if this run, which has had its time, still goes on."""
@@ -150,7 +160,9 @@ class EngineWorker:
         if self.started:
             with self._lock:
                 self._forgotten.add(document)
-                self._lock.notify()
+                if self._answered is not None and document in _texts_of(self._answered.request):
+                    self._answered = None
+                self._wake()
 
     def call(self, action: Callable[[CompletionEngine], T]) -> Future[T]:
         """Run something with the engine between completions; without an engine the result is an EngineError."""
@@ -169,7 +181,7 @@ class EngineWorker:
                 result.set_exception(EngineError("the engine is busy; ask again"))
             else:
                 self._calls.append(run)
-            self._lock.notify()
+            self._wake()
         return result
 
     def close(self) -> None:
@@ -177,7 +189,12 @@ class EngineWorker:
         self._closed = True
         self.drop(lambda _: True)
         with self._lock:
-            self._lock.notify()
+            self._wake()
+
+    def _wake(self) -> None:
+        """Have the thread look again, away from what it does for nobody; called with the lock held."""
+        self._pause.cancel()
+        self._lock.notify()
 
     # From here on: the engine's thread.
 
@@ -197,7 +214,8 @@ class EngineWorker:
                 job()
 
     def _has_work(self) -> bool:
-        return bool(self._closed or self._config or self._forgotten or self._calls or self._wanted or self._idle)
+        wanted = self._closed or self._config or self._forgotten or self._calls or self._wanted or self._idle
+        return bool(wanted or self._answered)
 
     def _forget(self, documents: set[str]) -> None:
         if self._engine is not None:
@@ -212,7 +230,17 @@ class EngineWorker:
             _, self._running = self._wanted.popitem(last=True)
         elif self._idle:
             self._running = self._idle.popleft()
+        elif self._answered is not None:
+            answered, self._answered, self._pause = self._answered, None, CancelToken()
+            return partial(self._catch_up, answered.request, self._pause)
         return self._running
+
+    def _catch_up(self, request: CompletionRequest, pause: CancelToken) -> None:
+        if self._engine is not None:
+            try:
+                self._engine.catch_up(request, pause)
+            except Exception as fault:  # nobody asked for it, so nobody need hear of it
+                log.debug("catching up failed", exc_info=fault)
 
     def _load_engine(self, config: EngineConfig) -> None:
         self._engine = None  # its memory must be free before the next one is loaded
@@ -250,6 +278,7 @@ class EngineWorker:
             error = fault
         with self._lock:
             self._running = None
+            self._answered = None if error or generation.discarded else generation
         self._tell(generation.end, summary, error)
 
     def _tell(self, listener: Callable[..., None], *news: Any) -> None:  # noqa: ANN401  (whatever the listener takes)
@@ -257,6 +286,10 @@ class EngineWorker:
             self._loop.call_soon_threadsafe(listener, *news)
         except RuntimeError:  # the loop has closed: the process is about to end
             self._closed = True
+
+
+def _texts_of(request: CompletionRequest) -> set[str]:
+    return {request.path, *(buffer.path for buffer in request.buffers)}
 
 
 def _gives_way(running: Generation, newer: Generation) -> bool:

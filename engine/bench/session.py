@@ -39,7 +39,8 @@ class Desk:
             self.asks.append(ask)
             self._waiting = ask
             if self._running is not None and self._running.cancelled is None:
-                self._running.cancelled = time.perf_counter()
+                if self._running.idle is None:  # else it only catches up, which nobody waits for
+                    self._running.cancelled = time.perf_counter()
                 self._running.cancel.cancel()
             self._changed.notify()
 
@@ -138,3 +139,5 @@ def _serve(engine: Engine, ask: Ask) -> None:
     except Exception as error:  # one request must not cost the session
         ask.fault = f"{type(error).__name__}: {error}"
     ask.idle = time.perf_counter()
+    if not ask.fault:
+        engine.catch_up(ask.request, ask.cancel)  # as the language server does when nothing else is to do

@@ -103,6 +103,9 @@ class ScriptedEngine:
         finally:
             self._write({"event": "complete", **call.record()})
 
+    def catch_up(self, request: CompletionRequest, cancel: CancelToken | None = None) -> None:
+        """There is no draft model that could read ahead."""
+
     def forget(self, path: str) -> None:
         """Write down which document is to be forgotten."""
         self._write({"event": "forget", "path": path})

@@ -56,6 +56,9 @@ class ScriptedEngine:
             yield CompletionChunk((TextRun("a", "target"),))
         yield CompletionChunk((), CompletionSummary("", (), (), "stop", stats, ()))
 
+    def catch_up(self, request, cancel):
+        pass
+
 
 def test_edits_count_in_the_text_before_all_of_them_in_utf16_units():
     """Several edits of one event do not move each other; a character outside the basic plane counts two."""

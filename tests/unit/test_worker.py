@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 
 import pytest
 
 from engine import (
+    CancelToken,
     CompletionChunk,
     CompletionRequest,
     CompletionSummary,
@@ -32,6 +34,8 @@ class GatedEngine:
         self.gate = threading.Semaphore(0)
         self.asked: list[str] = []
         self.forgotten: list[str] = []
+        self.caught_up: list[tuple[str, CancelToken]] = []
+        self.slow_reading = False
 
     def complete(self, request, cancel=None):
         self.asked.append(request.path)
@@ -44,6 +48,11 @@ class GatedEngine:
                 raise ValueError(token)
             yield CompletionChunk((TextRun(token, "target"),))
         yield CompletionChunk((), summary("stop"))
+
+    def catch_up(self, request, cancel=None):
+        self.caught_up.append((request.path, cancel))
+        while self.slow_reading and not cancel.cancelled:
+            time.sleep(0.001)
 
     def forget(self, path):
         self.forgotten.append(path)
@@ -257,3 +266,59 @@ def test_a_load_that_fails_is_told_and_may_be_tried_again():
         worker.close()
 
     asyncio.run(main())
+
+
+def test_the_engine_catches_up_when_nobody_wants_it():
+    """After a completion, idle time is used to prepare for the next one at its place."""
+
+    async def test(engine, worker):
+        run = generation("a", "x")
+        worker.submit(run)
+        engine.gate.release()
+        await until(lambda: engine.caught_up)
+        assert run.ended and [path for path, _ in engine.caught_up] == ["a"]
+
+    scenario(test)
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda worker: worker.submit(generation("b", "y")),
+        lambda worker: worker.call(lambda _: None),
+        lambda worker: worker.forget("a"),
+        lambda worker: worker.drop(lambda _: True),
+    ],
+    ids=["completion", "question", "closed", "off"],
+)
+def test_catching_up_stops_for_any_work(work):
+    """A completion, a question, a closed document and being switched off each end it at once."""
+
+    async def test(engine, worker):
+        engine.slow_reading = True
+        engine.gate.release(9)
+        worker.submit(generation("a", "x"))
+        await until(lambda: engine.caught_up)
+        _, pause = engine.caught_up[0]
+        assert not pause.cancelled
+        work(worker)
+        engine.slow_reading = False
+        await until(lambda: pause.cancelled)
+
+    scenario(test)
+
+
+def test_a_fault_while_catching_up_is_nobodys():
+    """What goes wrong in idle work leaves the engine's thread alive."""
+
+    async def test(engine, worker):
+        engine.catch_up = lambda request, cancel: 1 / 0
+        engine.gate.release(9)
+        first, second = generation("a", "x"), generation("b", "x")
+        worker.submit(first)
+        await until(lambda: first.ended)
+        worker.submit(second)
+        await until(lambda: second.ended)
+        assert first.error is None and second.error is None
+
+    scenario(test)
