@@ -1,7 +1,8 @@
 """What passes cost is measured once, when a model is first loaded on a machine, and kept with the prepared model.
 
-Row counts are timed in turn within a budget, so that a slow moment meets all; the medians are kept. What is kept holds
-for one processor, number of threads and version of torch; anything else is measured anew.
+Row counts are timed in turn within a budget, so that a slow moment meets all. The quickest times are kept: whatever else
+the machine does can only add to them. What is kept holds for one processor, number of threads and version of torch;
+anything else is measured anew.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ import platform
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from itertools import accumulate
 from pathlib import Path
-from statistics import median
 
 import torch
 
@@ -46,7 +47,7 @@ def costs_of(model: LoadedModel, most_rows: int) -> RowCosts:
 
 
 def measure(network: ForwardModel, most_rows: int) -> dict[int, float]:
-    """Return the median milliseconds of a pass by rows; each row count is run once untimed, to build its kernels."""
+    """Return the least milliseconds of a pass by rows; each row count is run once before, to build its kernels."""
     cache = network.new_cache()
     network.forward([0] * min(PREFIX, network.max_length - most_rows), cache, 1)
     base = len(cache)
@@ -63,7 +64,13 @@ def measure(network: ForwardModel, most_rows: int) -> dict[int, float]:
     while time.perf_counter() < end:
         for rows in counts:
             times[rows].append(timed(rows))
-    return {rows: median(taken[1:] or taken) for rows, taken in times.items()}
+    return _rising({rows: min(taken[1:] or taken) for rows, taken in times.items()})
+
+
+def _rising(points: dict[int, float]) -> dict[int, float]:
+    """No pass costs more than one of more rows: where one seems to, it met a slow moment."""
+    least = list(accumulate(reversed(points.values()), min))
+    return dict(zip(points, reversed(least), strict=True))
 
 
 class _Kept:

@@ -27,6 +27,11 @@ def test_costs_are_measured_by_rows(model):
     assert list(measure(model.network, 5)) == [1, 2, 4]
 
 
+def test_a_slow_moment_does_not_bend_the_curve():
+    """A pass that seems dearer than one of more rows is taken to cost the same."""
+    assert calibration._rising({1: 120.0, 2: 100.0, 4: 150.0, 8: 140.0}) == {1: 100.0, 2: 100.0, 4: 140.0, 8: 140.0}
+
+
 def test_costs_are_kept_with_the_prepared_model(model, monkeypatch):
     """A second start reads what the first measured."""
     first = costs_of(model, 17)
