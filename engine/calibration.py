@@ -1,8 +1,8 @@
 """What passes cost is measured once, when a model is first loaded on a machine, and kept with the prepared model.
 
-Row counts are timed in turn within a budget, so that a slow moment meets all. The quickest times are kept: whatever else
-the machine does can only add to them. What is kept holds for one processor, number of threads and version of torch;
-anything else is measured anew.
+Row counts are timed in turn within a budget, so that a slow moment meets all. The quickest times are kept: whatever
+else the machine does can only add to them. What is kept holds for one processor, number of threads and version of
+torch; anything else is measured anew.
 """
 
 from __future__ import annotations
