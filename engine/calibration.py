@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from itertools import accumulate
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 import torch
 
@@ -30,6 +31,15 @@ BUDGET_MS = 1500.0  # for the target; the draft model's smaller passes need less
 PREFIX = 64  # tokens in the cache before a timed pass
 
 
+@runtime_checkable
+class MeasuredModel(Protocol):
+    """A network that has measured its passes by itself, to choose the sizes it runs them at."""
+
+    def row_costs(self) -> Mapping[int, float]:
+        """Return milliseconds by rows, straight between the row counts given."""
+        ...
+
+
 def costs_of(model: LoadedModel, most_rows: int) -> RowCosts:
     """Return the costs of a model's passes: those kept from an earlier start, or measured now and kept.
 
@@ -37,6 +47,8 @@ def costs_of(model: LoadedModel, most_rows: int) -> RowCosts:
     """
     if not getattr(model.network, "can_truncate", True):
         return RowCosts()
+    if isinstance(model.network, MeasuredModel):
+        return RowCosts(model.network.row_costs())
     key = f"{platform.machine()} {processor_name()}, {torch.get_num_threads()} threads, torch {torch.__version__}"
     kept = _Kept(model.prepared / "costs.json" if model.prepared else None)
     if (points := kept.read(key)) is None:

@@ -164,18 +164,20 @@ def choose_profile(machine: Machine) -> tuple[Profile, str]:
     return best, f"{machine}: {best.title} fits"
 
 
+def next_smaller(profile: Profile) -> Profile:
+    """Return the profile to fall back to: the next smaller one for a card, then the largest that needs none."""
+    profiles = load_catalog().profiles.values()
+    smaller = [p for p in profiles if p.memory == profile.memory and p.min_gib < profile.min_gib]
+    return max(smaller or [p for p in profiles if p.memory == "ram"], key=lambda p: p.min_gib)
+
+
 def _memory_for(profile: Profile, machine: Machine) -> float:
     return machine.ram_gib if profile.memory == "ram" else machine.vram_gib or 0.0
 
 
 def detect_machine() -> Machine:
     """Measure this machine's memory in total, not what is free now: the choice must not depend on open programs."""
+    from engine.gpu import card
+
     ram_gib = psutil.virtual_memory().total / GIB
-    try:
-        import torch
-    except (ImportError, OSError):  # OSError: an installation whose libraries do not load
-        return Machine(ram_gib)
-    if not torch.cuda.is_available():
-        return Machine(ram_gib)
-    _free, total = torch.cuda.mem_get_info()
-    return Machine(ram_gib, total / GIB, torch.cuda.get_device_name())
+    return Machine(ram_gib, card.total_bytes() / GIB, card.name()) if card.usable() else Machine(ram_gib)

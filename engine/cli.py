@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from engine import Buffer, CompletionRequest, EngineConfig, EngineError, Limits, SamplingParams
-from engine.catalog import load_catalog, models_dir, resolve_profile
+from engine.catalog import Profile, load_catalog, models_dir, resolve_profile
 from engine.core import CompletionSummary
 from engine.load_report import once_each
 from engine.location import offset_of, parse_location, read_text
@@ -178,15 +178,37 @@ def _language(path: Path) -> str:
 
 @main.command()
 @click.argument("profile", default="auto")
+@click.option("--json", "as_json", is_flag=True, help="Report progress, and at the end the models, as objects.")
 @_plainly
-def pull(profile: str) -> None:
+def pull(profile: str, as_json: bool) -> None:
     """Fetch and verify the models of a profile; what is already here is only checked."""
     from engine.pull import pull_profile
 
     chosen, why = resolve_profile(profile)
+    if as_json:
+        _pull_for_program(chosen)
+        return
     stderr.print(f"profile {chosen.name}: {why}", highlight=False)
     pull_profile(chosen, models_dir(), stderr)
     Console().print(_models_table([chosen.name]))
+
+
+def _pull_for_program(profile: Profile) -> None:
+    """Say on standard error one object a line, first what is there, then what happens; print what is there then."""
+    from engine.pull import pull_profile
+    from engine.pull_report import JsonLines
+
+    click.echo(json.dumps(_models_of(profile)), err=True)
+    pull_profile(profile, models_dir(), JsonLines(sys.stderr))
+    click.echo(json.dumps(_models_of(profile)))
+
+
+def _models_of(profile: Profile) -> dict[str, Any]:
+    from engine.pull import describe
+
+    rows = describe(profile, models_dir())
+    models = [{"name": r.name, "bytes": r.size, "state": r.state, "verified": r.verified} for r in rows]
+    return {"profile": profile.name, "models": models}
 
 
 @main.command()
@@ -219,7 +241,10 @@ def _models_table(profiles: list[str]) -> Table:
 
 @main.command()
 @click.option(
-    "--suite", "suites", multiple=True, help="infill, buffers, edit, overhead, session, passes, prompt or all."
+    "--suite",
+    "suites",
+    multiple=True,
+    help="infill, buffers, edit, overhead, session, passes, prompt or all; or, for a card, gpu and exact.",
 )
 @click.option("--data", type=click.Path(path_type=Path), help="The folder of the evaluation data.")
 @click.option("--count", default=20, help="Holes of each data set.")

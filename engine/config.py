@@ -15,6 +15,7 @@ StopMode = Literal["block", "line", "free"]
 """block: stop where the enclosing block ends. line: stop at the first line break. free: only the model decides."""
 
 Dtype = Literal["auto", "int8", "float32", "bfloat16", "nf4"]
+Device = Literal["auto", "cpu", "cuda"]
 DrafterName = Literal["lookup", "model"]
 
 
@@ -66,12 +67,16 @@ class EngineConfig:
     `target` and `draft` override the profile's models: a hub id, a folder, or a GGUF file. `draft` "" means none.
     `context_tokens` bounds the prompt (code around the cursor plus other buffers); 0 takes the profile's value.
     `max_draft` is the longest draft ever verified in one pass; `cache_slots` how many documents keep their KV cache.
+    `exact` makes drafts leave every bit of a text alone on a card too, where by default they may change a near-tie; on
+    a processor they always do.
     """
 
     profile: str = "auto"
     target: str | None = None
     draft: str | None = None
     dtype: Dtype = "auto"
+    device: Device = "auto"
+    exact: bool = False
     drafters: tuple[DrafterName, ...] = ("lookup", "model")
     context_tokens: int = 0
     max_draft: int = 16
@@ -81,6 +86,10 @@ class EngineConfig:
     def __post_init__(self) -> None:
         if self.dtype not in get_args(Dtype):
             raise ConfigError(f"dtype is {self.dtype!r}; set it to one of {', '.join(get_args(Dtype))}")
+        if self.device not in get_args(Device):
+            raise ConfigError(f"device is {self.device!r}; set it to one of {', '.join(get_args(Device))}")
+        if not isinstance(self.exact, bool):
+            raise ConfigError(f"exact is {self.exact!r}; set it to true or false")
         for name in self.drafters:
             if name not in get_args(DrafterName):
                 raise ConfigError(f"drafters has {name!r}; use lookup, model, both separated by a comma, or none")

@@ -13,9 +13,11 @@ from rich.console import Console
 from rich.table import Table
 
 from engine.catalog import GIB, detect_machine, load_catalog, resolve_profile
+from engine.gpu import card
 from engine.pull import describe
 
 PACKAGES = ("foretype", "torch", "transformers", "bitsandbytes", "pygls", "tokenizers", "gguf")
+CARD_PACKAGES = ("bitsandbytes", "triton")
 
 
 def examine(models: Path) -> dict[str, Any]:
@@ -35,6 +37,7 @@ def examine(models: Path) -> dict[str, Any]:
         "memory_gib": round(machine.ram_gib, 1),
         "free_memory_gib": round(psutil.virtual_memory().available / GIB, 1),
         "vram_gib": machine.vram_gib,
+        "card": _card(),
         "int8": {"backend": backend.name, "levels": backend.levels},
         "platform": platform.platform(),
         "python": platform.python_version(),
@@ -42,6 +45,21 @@ def examine(models: Path) -> dict[str, Any]:
         "models_folder": str(models),
         "profiles": {name: _weights(name, models) for name in load_catalog().profiles},
         "auto": {"profile": profile.name, "why": why},
+    }
+
+
+def _card() -> dict[str, Any] | None:
+    """What a card would run with; None when there is none that can be used."""
+    import torch
+
+    if not card.usable():
+        return None
+    return {
+        "name": card.name(),
+        "capability": ".".join(str(number) for number in torch.cuda.get_device_capability()),
+        "cuda": torch.version.cuda,
+        "free_gib": round(card.free_bytes() / GIB, 1),
+        "versions": {name: _version(name) for name in CARD_PACKAGES},
     }
 
 
@@ -69,6 +87,10 @@ def print_report(report: dict[str, Any], console: Console) -> None:
         "versions": ", ".join(f"{name} {version or 'missing'}" for name, version in report["versions"].items()),
         "auto": f"{report['auto']['profile']}: {report['auto']['why']}",
     }
+    if found := report["card"]:
+        packages = ", ".join(f"{name} {version or 'missing'}" for name, version in found["versions"].items())
+        facts = f"compute capability {found['capability']}, CUDA {found['cuda']}, {packages}"
+        rows["card"] = f"{found['name']}: {found['free_gib']} of {report['vram_gib']:.1f} GiB free, {facts}"
     for name, value in rows.items():
         table.add_row(f"[bold]{name}[/bold]", value)
     console.print(table)

@@ -130,8 +130,13 @@ class ModelDrafter:
         if self.behind(ids) > FEW:
             self.runner.logits(ids[:-1], 1, cancel)
 
-    def propose(self, context: DraftContext, limit: int, extend: Extend, guess: Guess) -> Proposal:
-        """Write until `limit`, or until `extend` says that another pass is not worth it."""
+    def propose(self, context: DraftContext, limit: int, promised: int, extend: Extend, guess: Guess) -> Proposal:
+        """Write until `limit`, or until `extend` says that another pass is not worth it.
+
+        A network that can write several tokens in one go writes the `promised` number, where it has a free choice.
+        """
+        if self.runner.writes and not context.owed and context.params.temperature == 0.0:
+            return self._at_once(context, min(limit, promised))
         done, spent = NOTHING, 0.0
         while len(done.ids) < limit and extend(done.evidence, spent):
             now = context.after(done.ids, self._healer)
@@ -144,6 +149,12 @@ class ModelDrafter:
             if len(step.ids) == 0:
                 break
         return done
+
+    def _at_once(self, context: DraftContext, count: int) -> Proposal:
+        began = time.perf_counter()
+        ids, confidence = self.runner.write(context.ids, count)
+        each = (time.perf_counter() - began) * 1e3 / len(ids)
+        return Proposal(tuple(ids), tuple(written(c) for c in confidence), ((1, each),) * len(ids))
 
     def _spellable(self, ids: Sequence[int], owed: bytes) -> Sequence[int]:
         return ids[: len(self._healer.along(owed, ids)) - 1]

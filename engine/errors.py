@@ -43,6 +43,9 @@ class OutOfMemory(EngineError):
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an exception means that memory ran out; torch's CPU allocator says so in a RuntimeError's text only."""
+    """Whether an exception means that memory ran out; torch's CPU allocator and CUDA's libraries say so in text."""
     names = ("MemoryError", "OutOfMemoryError")
-    return type(error).__name__ in names or (isinstance(error, RuntimeError) and "can't allocate memory" in str(error))
+    texts = ("can't allocate memory", "CUDA error: out of memory", "STATUS_ALLOC_FAILED")
+    if type(error).__name__ in names:
+        return True
+    return isinstance(error, RuntimeError) and any(text in str(error) for text in texts)

@@ -1,8 +1,9 @@
 """From the name of a model to a network ready to run and its tokenizer.
 
 A name is a file of the catalogue, a GGUF file, a folder, or a hub id. What is slow to read is converted once into a
-prepared folder beside the models: tokenizer, configuration, end tokens, and weights as int8 or bf16 safetensors.
-Only safetensors and GGUF are read, and no code from a model folder ever runs.
+prepared folder beside the models: tokenizer, configuration, end tokens, and weights as int8 or bf16 safetensors. What
+runs on a card is read from safetensors matrix by matrix. Only safetensors and GGUF are read, and no code from a model
+folder ever runs.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,10 @@ from engine.catalog import GIB, ModelRepository, load_catalog
 from engine.config import Dtype
 from engine.core import LoadStep
 from engine.errors import ConfigError, EngineError, ModelLoadError, OutOfMemory, is_out_of_memory
+from engine.gpu.build import folder_model
+from engine.gpu.linears import require_bitsandbytes
+from engine.gpu.placing import Placing
+from engine.gpu.shape import ModelShape
 from engine.int8_linear import choose_backend
 from engine.model import ForwardModel
 from engine.pull import pull_repository
@@ -103,16 +108,31 @@ def _is_hub_id(name: str) -> bool:
     return name.count("/") == 1 and not name.startswith((".", "/", "~")) and "\\" not in name
 
 
-def load(name: str, dtype: Dtype, models: Path, report: Report, drafts: bool = False) -> LoadedModel:
-    """Load a model by name. `dtype` auto is int8 where the family allows it and bfloat16 elsewhere.
+def load(
+    name: str, dtype: Dtype, models: Path, report: Report, drafts: bool = False, placing: Placing | None = None
+) -> LoadedModel:
+    """Load a model by name, on a card if `placing` says how, in whose weight format it then is.
 
-    A model that `drafts` may leave out ids which code hardly uses.
+    Elsewhere `dtype` auto is int8 where the family allows it and bfloat16 where not. A model that `drafts` may leave
+    out ids which code hardly uses.
     """
+    with _loading(name, models, report, drafts) as loading:
+        return loading.load(dtype) if placing is None else loading.load_on_card(placing)
+
+
+def survey(name: str, models: Path, report: Report) -> ModelShape | None:
+    """Find out a model's sizes without loading it; None when only transformers' own modules can run it."""
+    with _loading(name, models, report) as loading:
+        return loading.shape()
+
+
+@contextmanager
+def _loading(name: str, models: Path, report: Report, drafts: bool = False) -> Iterator[_Loading]:
     source = find_source(name, models)
     with _explained(source):
         prepared = _prepared_folder(source, models)
         with FileLock(prepared / "lock"):  # two windows must not convert the same model at once
-            return _Loading(name, source, prepared, report, drafts).load(dtype)
+            yield _Loading(name, source, prepared, report, drafts)
 
 
 @contextmanager
@@ -168,6 +188,44 @@ class _Loading:
                 f"{self._name} runs in transformers' modules: where logits nearly tie, drafts may change its text",
             )
         return LoadedModel(self._name, network, tokenizer, ends, notes, self._prepared)
+
+    def load_on_card(self, placing: Placing) -> LoadedModel:
+        """Load for a card; what its costs depend on is in the name of the folder that keeps them."""
+        shape, tokenizer = self.shape(), self._tokenizer()
+        ends = tokenizer.controls | frozenset(self._facts()["ends"])
+        if shape is None:
+            network = self._transformers(placing.dtype, placing.device)
+            network.forward([0], network.new_cache(), 1)
+            how = "in transformers' modules"
+        else:
+            network = self._lean_on_card(shape, placing, tokenizer.size)
+            how = "on a card"
+        notes = (f"{self._name} runs {how}: where logits nearly tie, drafts may change its text",)
+        kept = self._prepared / placing.label
+        kept.mkdir(exist_ok=True)
+        return LoadedModel(self._name, network, tokenizer, ends, () if network.row_exact else notes, kept)
+
+    def shape(self) -> ModelShape | None:
+        """Return the sizes, kept like the facts."""
+
+        def read() -> str:
+            config = _quiet_transformers().AutoConfig.from_pretrained(**self._source.options)
+            quantised = not self._source.gguf and getattr(config, "quantization_config", None) is not None
+            known = not quantised and not prepare.lean_obstacle(config)
+            return json.dumps(asdict(ModelShape.from_config(config)) if known else {})
+
+        sizes = _kept(self._prepared / f"shape-{prepare.FORMAT}.json", read)
+        return ModelShape(**sizes | {"inv_freq": tuple(sizes["inv_freq"])}) if sizes else None
+
+    def _lean_on_card(self, shape: ModelShape, placing: Placing, tokens: int) -> ForwardModel:
+        folder = self._bf16_folder() if self._source.gguf else self._source.folder
+        options = replace(placing.options, tokens=tokens)
+
+        def progress(done: float) -> None:
+            self._say(f"loading {self._name}", done)
+
+        progress(0.0)
+        return folder_model(folder, shape, placing.dtype, placing.device, options, placing.host_embedding, progress)
 
     def _say(self, text: str, done: float | None = None) -> None:
         self._report(LoadStep(text, done))
@@ -229,12 +287,18 @@ class _Loading:
                 "takes it, such as another editor's engine, or choose a smaller profile"
             )
 
-    def _transformers(self, dtype: Dtype) -> ForwardModel:
+    def _transformers(self, dtype: Dtype, device: str = "cpu") -> ForwardModel:
         from engine.hf_forward import HfModel
 
-        if not self._source.gguf or dtype == "nf4":
+        if self._source.gguf and dtype != "nf4":
+            own = Source(self._bf16_folder())
             self._say(f"loading {self._name}")
-            return HfModel(self._read_module(dtype))
+            return HfModel(_Loading(self._name, own, self._prepared, self._report)._read_module(dtype, device))
+        self._say(f"loading {self._name}")
+        return HfModel(self._read_module(dtype, device))
+
+    def _bf16_folder(self) -> Path:
+        """Return a folder with a GGUF's weights as safetensors, converted once."""
         folder = self._prepared / "bf16"
         weights = folder / "model.safetensors"
         if not _is_whole(weights):
@@ -244,20 +308,20 @@ class _Loading:
             _write(folder / "config.json", (self._prepared / "config.json").read_text(encoding="utf-8"))
             with _replacing(weights) as partial:
                 save_file({k: v.contiguous().clone() for k, v in state.items()}, partial, {"format": "pt"})
-        self._say(f"loading {self._name}")
-        return HfModel(_Loading(self._name, Source(folder), self._prepared, self._report)._read_module(dtype))
+        return folder
 
-    def _read_module(self, dtype: Dtype) -> Any:  # noqa: ANN401  (transformers is untyped)
+    def _read_module(self, dtype: Dtype, device: str = "cpu") -> Any:  # noqa: ANN401  (transformers is untyped)
         transformers = _quiet_transformers()
         options = self._source.options | {"use_safetensors": True if not self._source.gguf else None}
         if dtype == "nf4":
-            options["quantization_config"] = _nf4(transformers)
+            options["quantization_config"] = _nf4(transformers, device)
         elif self._source.gguf and hasattr(transformers, "GgufConfig"):
             options["quantization_config"] = transformers.GgufConfig(dequantize=True)
         kind = torch.float32 if dtype == "float32" else torch.bfloat16
-        device = {"device_map": {"": 0}} if torch.cuda.is_available() else {}
+        if device != "cpu":
+            options["device_map"] = {"": device}
         model, found = transformers.AutoModelForCausalLM.from_pretrained(
-            **options, **device, dtype=kind, output_loading_info=True
+            **options, dtype=kind, output_loading_info=True
         )
         if lacking := sorted(found["missing_keys"]):  # the library would go on with random numbers
             raise ModelLoadError(
@@ -273,9 +337,10 @@ def _own_tokenizer(path: Path) -> CodeTokenizer:
         raise ModelLoadError(f"{path} is no tokenizer that can be read ({error}); fetch it again") from error
 
 
-def _nf4(transformers: Any) -> Any:  # noqa: ANN401  (transformers is untyped)
-    if not torch.cuda.is_available():
-        raise ConfigError("dtype nf4 needs a CUDA device and none is visible; choose profile cpu or dtype int8")
+def _nf4(transformers: Any, device: str) -> Any:  # noqa: ANN401  (transformers is untyped)
+    if device == "cpu":
+        raise ConfigError("dtype nf4 needs a CUDA device and none is used; choose profile cpu or dtype int8")
+    require_bitsandbytes("nf4")
     # The compute type defaults to float32, for which bitsandbytes has no 4-bit tensor-core kernel.
     return transformers.BitsAndBytesConfig(
         load_in_4bit=True,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
@@ -19,6 +19,7 @@ from engine.kv_cache import KVCache, common_prefix
 
 PREFILL_MS = 400.0
 """A prefill chunk should take no longer than this: it is how long a cancelled request may still run."""
+CHUNKS = (32, 64, 128, 256)  # rows
 
 
 class Cancelled(Exception):
@@ -41,6 +42,40 @@ class ForwardModel(Protocol):
         ...
 
 
+@runtime_checkable
+class Prefiller(Protocol):
+    """A network that reads a prompt otherwise than it decides tokens, in chunks of its own sizes."""
+
+    prefill_rows: Sequence[int]
+
+    def prefill(self, ids: Sequence[int], cache: KVCache) -> None:
+        """Append `ids` to the cache, and return when that is done."""
+        ...
+
+
+class Written(Protocol):
+    """Tokens a model wrote, and its own probability of each."""
+
+    @property
+    def ids(self) -> Sequence[int]:
+        """The tokens."""
+        ...
+
+    @property
+    def probabilities(self) -> Sequence[float]:
+        """The model's probability of each."""
+        ...
+
+
+@runtime_checkable
+class WritingModel(Protocol):
+    """A network that can write several tokens without anybody looking at each, as one recording on a card does."""
+
+    def write(self, ids: Sequence[int], cache: KVCache, count: int) -> Written:
+        """Write `count` tokens after `ids`, greedily; the cache then holds all but the last."""
+        ...
+
+
 class ModelRunner:
     """A model with its caches."""
 
@@ -48,7 +83,8 @@ class ModelRunner:
         self.model = model
         self._slots = slots
         self._caches: OrderedDict[str, KVCache] = OrderedDict()
-        self._chunk = 64
+        self._chunks = model.prefill_rows if isinstance(model, Prefiller) else CHUNKS
+        self._chunk = self._chunks[len(self._chunks) // 2 - 1]
         self.cache = self.select("")
 
     def select(self, document: str) -> KVCache:
@@ -91,14 +127,31 @@ class ModelRunner:
             self._feed(ids, min(self._chunk, rest - last))
         return self.model.forward(ids[len(self.cache) :], self.cache, last)
 
+    @property
+    def writes(self) -> bool:
+        """Whether the model can write several tokens in one go."""
+        return isinstance(self.model, WritingModel)
+
+    def write(self, ids: Sequence[int], count: int) -> tuple[Sequence[int], Sequence[float]]:
+        """Let the model write `count` tokens after `ids`, greedily: ids, and its own probability of each.
+
+        Afterwards the cache holds `ids` and all of them but the last.
+        """
+        assert isinstance(self.model, WritingModel)
+        written = self.model.write(ids, self.cache, count)
+        return written.ids, written.probabilities
+
     def _feed(self, ids: Sequence[int], rows: int) -> None:
         done = len(self.cache)
         began = time.perf_counter()
-        self.model.forward(ids[done : done + rows], self.cache, 1)
+        if isinstance(self.model, Prefiller):
+            self.model.prefill(ids[done : done + rows], self.cache)
+        else:
+            self.model.forward(ids[done : done + rows], self.cache, 1)
         self._adapt_chunk(rows, (time.perf_counter() - began) * 1e3)
 
     def _adapt_chunk(self, rows: int, ms: float) -> None:
         """Size chunks by time; how a prompt is chunked never changes its bits."""
         if rows == self._chunk:
             ideal = rows * PREFILL_MS / max(ms, 1e-3)
-            self._chunk = 256 if ideal >= 256 else 128 if ideal >= 128 else 64 if ideal >= 64 else 32
+            self._chunk = max((size for size in self._chunks if size <= ideal), default=self._chunks[0])

@@ -54,7 +54,7 @@ class Proposer:
     ) -> Plan:
         model.catch_up(context.ids, context.cancel)
         began = time.perf_counter()
-        wrote = model.propose(context, room, self._planner.another, self._guess)
+        wrote = model.propose(context, room, options[-1].length, self._planner.another, self._guess)
         for rows, ms in wrote.passes:
             self._planner.costs.observe_draft(rows, ms)
         spent = (time.perf_counter() - began) * 1e3

@@ -45,10 +45,10 @@ def race_noise(seed: int, position: int, size: int) -> Tensor:
 def choose(logits: Tensor, params: SamplingParams, position: int) -> list[int]:
     """Return the token each row of logits [rows, vocab] chooses; row i is the token generated at `position` + i."""
     if params.temperature == 0.0:
-        return [int(i) for i in logits.argmax(dim=-1)]
+        return list(logits.argmax(dim=-1).tolist())  # one wait for the device, not one a row
     probs = probabilities(logits, params)
     noise = torch.stack([race_noise(params.seed, position + i, logits.shape[1]) for i in range(len(logits))])
-    return [int(i) for i in (probs / noise.to(probs.device)).argmax(dim=-1)]
+    return list((probs / noise.to(probs.device)).argmax(dim=-1).tolist())
 
 
 def rejection_sample(

@@ -8,10 +8,12 @@ import torch
 from rich.console import Console
 
 from engine.bench.benchmark import NO_PEERS, Benchmark
+from engine.bench.gpu_command import run_on_card
+from engine.bench.gpu_report import GpuReport
 from engine.bench.peers import OpenedPeers, PeerJob, all_openers, open_peers
 from engine.bench.plot import draw, require_pyplot
 from engine.bench.report import Report
-from engine.bench.settings import WITH_PEERS, Settings
+from engine.bench.settings import ON_CARD, WITH_PEERS, Settings
 from engine.config import EngineConfig
 from engine.errors import ConfigError
 from engine.load_report import once_each
@@ -20,8 +22,22 @@ from engine.models import LoadedModels, load_models
 SPARE_TOKENS = 64  # a draft may reach this far beyond a text's limit
 
 
-def run_bench(settings: Settings, config: EngineConfig, folder: Path, plot: Path | None, console: Console) -> Report:
-    """Run a benchmark on the models of `config` and draw `plot`. What cannot work is said before anything is run."""
+def run_bench(
+    settings: Settings, config: EngineConfig, folder: Path, plot: Path | None, console: Console
+) -> Report | GpuReport:
+    """Run a benchmark and draw `plot`. What cannot work is said before anything is run."""
+    if settings.on_card:
+        if plot is not None or settings.peers:
+            raise ConfigError(
+                f"{' and '.join(ON_CARD)} draw no plot and bring their own peers; leave --plot and --peers"
+            )
+        return run_on_card(settings, config, folder, console)
+    return _run_on_models(settings, config, folder, plot, console)
+
+
+def _run_on_models(
+    settings: Settings, config: EngineConfig, folder: Path, plot: Path | None, console: Console
+) -> Report:
     if plot is not None:
         require_pyplot()
         if not plot.parent.is_dir():

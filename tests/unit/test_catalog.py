@@ -19,6 +19,7 @@ from engine.catalog import (
     detect_machine,
     load_catalog,
     models_dir,
+    next_smaller,
     resolve_profile,
 )
 from engine.errors import ConfigError
@@ -123,15 +124,25 @@ def test_a_machine_without_torch_has_no_cuda_device(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_cuda_device_counts_with_all_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The choice depends on the card, not on what other programs hold of it now."""
+    """The choice depends on the card, not on what other programs hold of it now; a card without bfloat16 is none."""
     cuda = SimpleNamespace(
         is_available=lambda: True,
+        get_device_capability=lambda: (8, 6),
         mem_get_info=lambda: (1 * GIB, 24 * GIB),
         get_device_name=lambda: "Card",
     )
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
     machine = detect_machine()
     assert (machine.vram_gib, machine.device) == (24.0, "Card")
+    cuda.get_device_capability = lambda: (7, 5)
+    assert detect_machine().vram_gib is None
+
+
+def test_every_profile_has_a_smaller_one_to_fall_back_to() -> None:
+    """From the largest card's profile down, each names the next, and the last one for a card names one for none."""
+    profiles = load_catalog().profiles
+    names = ["gpu-24gb", "gpu-16gb", "gpu-8gb", "cpu"]
+    assert [next_smaller(profiles[name]).name for name in names[:3]] == names[1:]
 
 
 def test_importing_the_catalogue_leaves_torch_alone() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
@@ -32,7 +34,7 @@ def context(loaded, params=SamplingParams(), owed=b""):  # noqa: B008  (frozen)
 
 
 def write(drafter, context, guess, limit=10):
-    return drafter.propose(context, limit, lambda evidence, spent: True, guess)
+    return drafter.propose(context, limit, limit, lambda evidence, spent: True, guess)
 
 
 def nothing(context, most):
@@ -72,3 +74,43 @@ def test_what_cannot_be_spelt_is_not_checked(loaded, drafter):
     owing = context(loaded, owed=b"(")
     found = write(drafter, owing, lambda c, most: [0, 0, 0][:most], 3)
     assert loaded.tokenizer.token_bytes[found.ids[0]].startswith(b"(")
+
+
+class Fluent:
+    """A network that writes several tokens in one go, from the same logits as one by one."""
+
+    def __init__(self, network):
+        self.network, self.asked = network, []
+        self.vocab_size, self.max_length, self.row_exact = network.vocab_size, network.max_length, True
+
+    def new_cache(self):
+        return self.network.new_cache()
+
+    def forward(self, ids, cache, last):
+        return self.network.forward(ids, cache, last)
+
+    def write(self, ids, cache, count):
+        self.asked.append(count)
+        cache.reuse(ids[:-1])
+        done = list(ids)
+        for _ in range(count):
+            done.append(int(self.network.forward(done[len(cache) :], cache, 1)[0].argmax()))
+        return Written(tuple(done[len(ids) :]), (0.9,) * count)
+
+
+@dataclass(frozen=True)
+class Written:
+    ids: tuple[int, ...]
+    probabilities: tuple[float, ...]
+
+
+def test_a_network_that_writes_in_one_go_is_asked_once(loaded, drafter):
+    """It writes what was promised, the same tokens; where bytes are owed or the choice is random, one by one."""
+    fluent = Fluent(loaded.network)
+    other = ModelDrafter(ModelRunner(fluent), Healer(loaded.tokenizer.token_bytes), loaded.tokenizer.size)
+    found = write(other, context(loaded), nothing, 6)
+    assert found.ids == write(drafter, context(loaded), nothing, 6).ids
+    assert fluent.asked == [6] and [rows for rows, _ in found.passes] == [1] * 6
+    for hard in (context(loaded, SAMPLED), context(loaded, owed=b"(")):
+        assert write(other, hard, nothing, 3).ids == write(drafter, hard, nothing, 3).ids
+    assert fluent.asked == [6]
