@@ -89,6 +89,8 @@ def _drafters(_: click.Context, __: click.Parameter, value: str) -> tuple[str, .
 @click.option("--target", help="A hub id, folder or GGUF file instead of the profile's target.")
 @click.option("--draft", help="The same for the draft model; an empty string for none.")
 @click.option("--dtype", default="auto", help="auto, int8, float32, bfloat16 or nf4.")
+@click.option("--device", default="auto", help="auto, cpu or cuda.")
+@click.option("--exact", is_flag=True, help="On a card: drafts change no bit of the text, at some cost.")
 @click.option("--single-line", is_flag=True, help="Stop at the end of the line.")
 @click.option("--trace", is_flag=True, help="Show every round and who proposed what.")
 @click.option(
@@ -99,7 +101,7 @@ def _drafters(_: click.Context, __: click.Parameter, value: str) -> tuple[str, .
 def complete(location: str, buffers: tuple[Path, ...], **options: Any) -> None:  # noqa: ANN401  (click's options)
     """Complete the code at PATH:LINE:COL, counted from 1, columns in characters."""
     request = _request(location, buffers, options)
-    names = ("drafters", "profile", "target", "draft", "dtype")
+    names = ("drafters", "profile", "target", "draft", "dtype", "device", "exact")
     config = EngineConfig.from_mapping({name: options[name] for name in names})
     if options["page"]:
         require_writable(options["page"])
@@ -258,6 +260,8 @@ def _models_table(profiles: list[str]) -> Table:
 @click.option("--target", help="A hub id, folder or GGUF file instead of the profile's target.")
 @click.option("--draft", help="The same for the draft model; an empty string for none.")
 @click.option("--dtype", default="auto", help="auto, int8, float32, bfloat16 or nf4.")
+@click.option("--device", default="auto", help="auto, cpu or cuda.")
+@click.option("--exact", is_flag=True, help="On a card: drafts change no bit of a text, at some cost.")
 @click.option("--threads", default=0, help="Threads for everybody; 0 is torch's own choice.")
 @click.option("--plot", type=click.Path(path_type=Path), help="Draw the tokens per second into this PNG file.")
 @click.option("--json", "as_json", is_flag=True, help="Print the object alone, no tables.")
@@ -269,7 +273,8 @@ def bench(suites: tuple[str, ...], plot: Path | None, as_json: bool, **options: 
     """
     from engine.bench.settings import Settings, parse_suites
 
-    own = {name: options.pop(name) for name in ("profile", "target", "draft", "dtype", "threads")}
+    names = ("profile", "target", "draft", "dtype", "device", "exact", "threads")
+    own = {name: options.pop(name) for name in names}
     settings = Settings(suites=parse_suites(suites), **options)
     config = EngineConfig.from_mapping(own)
     from engine.bench.command import run_bench
