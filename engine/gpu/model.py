@@ -2,7 +2,7 @@
 
 Fast mode pads a pass to the next size there is a recording for; texts are then the plain text but for near-ties, since
 kernels differ by size. Exact mode runs every pass that decides a token at one size, wherever its rows stand, with one
-reach over the keys: a row gets the same bits alone and among drafted ones. Prompts are read in pieces of one size.
+reach over the keys: a row gets the same bits alone and among drafted ones. Prompts are cut at fixed places.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from engine.gpu.network import Network
 from engine.gpu.passes import LEADS, MOST_WRITTEN, Passes, Written
 from engine.kv_cache import KVCache
 
-PIECE = 256  # rows of a prompt's piece in exact mode
-SHORT = 2  # passes: what they can read of a prompt is not worth a whole piece
+PIECE = 512  # rows of a prompt's piece in exact mode
+SHORT = 2  # recorded passes that read what is new of a prompt sooner than one that is not recorded
 CARD_PIECES = (64, 128, 256, 512, 1024)  # 4-bit weights are unpacked once a piece, so long ones pay
 CPU_PIECES = (32, 64, 128, 256)
 MEASURED_AT = 128  # keys in the cache while passes are timed
@@ -98,7 +98,7 @@ class GpuModel:
                 return self._exact(ids, cache, last)
             if len(ids) <= self.rows[-1]:
                 return self.passes.decide(ids, cache, last, fitting(self.rows, len(ids)))
-            normed = self.passes.read(ids, cache, len(ids))
+            normed = self.passes.read(ids, cache)
             return self.network.logits(normed[len(ids) - last :]).float()
 
     @torch.inference_mode()
@@ -109,7 +109,7 @@ class GpuModel:
             if self.options.exact:
                 self._read_exactly(ids, cache)
             else:
-                self.passes.read(ids, cache, len(ids))
+                self.passes.read(ids, cache)
         self.wait()
 
     @torch.inference_mode()
@@ -155,7 +155,7 @@ class GpuModel:
         """Time passes of each number of rows, in milliseconds, the median of a few."""
         self.passes.make_room(max(sizes))
         cache = self.new_cache()
-        self.passes.read([0] * MEASURED_AT, cache, MEASURED_AT)
+        self.passes.read([0] * MEASURED_AT, cache)
         times = {rows: self._median_ms(rows, cache, repeats) for rows in sizes}
         cache.truncate(0)
         return times
@@ -179,12 +179,12 @@ class GpuModel:
         return torch.cat([self.passes.decide(part, cache, len(part), rows) for part in parts])
 
     def _read_exactly(self, ids: Sequence[int], cache: GpuCache) -> None:
-        """Read a prompt so that its bits depend on how long it is beyond the cache and on nothing else."""
+        """Read what is new of a prompt so that its bits depend on how much that is and on no draft behind it."""
         rows = self.rows[-1]
         for at in range(0, len(ids), PIECE):
             piece = ids[at : at + PIECE]
             if len(piece) > SHORT * rows:
-                self.passes.read(piece, cache, PIECE)
+                self.passes.read(piece, cache)
                 continue
             for start in range(0, len(piece), rows):
                 self.passes.decide(piece[start : start + rows], cache, 1, rows)

@@ -68,16 +68,13 @@ class Passes:
         cache.extend(ids)
         return self._logits[len(ids) - last : len(ids)].clone()  # the next pass writes over them
 
-    def read(self, ids: Sequence[int], cache: GpuCache, rows: int) -> Tensor:
-        """Append `ids` in a pass of `rows` rows as it comes: long ones gain nothing from a recording.
-
-        Returns normed [rows, hidden].
-        """
-        start = len(cache)
-        self._attach(cache, start + rows)
-        positions = torch.arange(start, start + rows, device=self.device)
-        x = self._embeddings([*ids, *[0] * (rows - len(ids))])
-        step = Step(positions, self._rotation, start + rows, begin=start)
+    def read(self, ids: Sequence[int], cache: GpuCache) -> Tensor:
+        """Append `ids` in a pass of its own size: long ones gain nothing from a recording. Returns normed rows."""
+        start, end = len(cache), len(cache) + len(ids)
+        self._attach(cache, end)
+        positions = torch.arange(start, end, device=self.device)
+        x = self._embeddings(ids)
+        step = Step(positions, self._rotation, end, begin=start)
         normed = self.network.run(x, step, self.store.layers)
         cache.extend(ids)
         return normed

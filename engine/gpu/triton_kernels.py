@@ -18,7 +18,7 @@ from engine.gpu.kernels import Kernels
 from engine.gpu.step import Step
 
 SPLIT = 256  # keys of a stretch, which one program reads
-BLOCK = 64  # keys of one product
+BLOCK = tl.constexpr(64)  # keys of one product
 MERGED = 16  # stretches that are summed up at a time
 TILES = (16, 32, 64)  # rows of one product; sixteen is the least that tensor cores take
 HIDDEN = tl.constexpr(-1e30)  # a masked score: finite, so that what is masked whole gives no NaN
@@ -107,8 +107,6 @@ def _attend_kernel(
     width: tl.constexpr,
     tile: tl.constexpr,
     split: tl.constexpr,
-    block: tl.constexpr,
-    precision: tl.constexpr,
 ) -> None:
     kv_head = tl.program_id(0)
     m = tl.program_id(1) * tile + tl.arange(0, tile)
@@ -126,17 +124,17 @@ def _attend_kernel(
         total = tl.zeros((tile,), tl.float32)
         base = kv_head.to(tl.int64) * capacity * width
         end = tl.minimum(begin + split, last + 1)
-        for start in range(begin, end, block):
-            n = start + tl.arange(0, block)
+        for start in range(begin, end, BLOCK):
+            n = start + tl.arange(0, BLOCK)
             there = n < end
             key = tl.load(keys + base + n[None, :] * width + at[:, None], mask=there[None, :], other=0.0)
-            score = tl.dot(query, key, input_precision=precision) * scale
+            score = tl.dot(query, key, input_precision="ieee") * scale
             score = tl.where(n[None, :] <= (first + row)[:, None], score, HIDDEN)
             higher = tl.maximum(top, tl.max(score, axis=1))
             weight = tl.exp(score - higher[:, None])
             fade = tl.exp(top - higher)
             value = tl.load(values + base + n[:, None] * width + at[None, :], mask=there[:, None], other=0.0)
-            mixed = mixed * fade[:, None] + tl.dot(weight.to(value.dtype), value, input_precision=precision)
+            mixed = mixed * fade[:, None] + tl.dot(weight.to(value.dtype), value, input_precision="ieee")
             total = total * fade + tl.sum(weight, axis=1)
             top = higher
         place = tl.program_id(2) * rows * heads + slot
@@ -260,8 +258,6 @@ def attend(q: Tensor, keys: Tensor, values: Tensor, step: Step) -> Tensor:
         width=width,
         tile=tile,
         split=SPLIT,
-        block=BLOCK,
-        precision="ieee",
         num_warps=4,
     )
     _merge_kernel[(rows * heads,)](

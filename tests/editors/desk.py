@@ -18,7 +18,7 @@ from tests.e2e.scripted_engine import completions
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "editors.md"
-PATIENCE = 20.0  # seconds until a wait is given up; a healthy run needs a fraction of one
+PATIENCE = 60.0  # seconds until a wait is given up; a healthy run needs a fraction of one
 PAUSE = 0.1  # seconds between two looks; a look may cost a process, and the server has to get on meanwhile
 Seen = TypeVar("Seen")
 

@@ -1,11 +1,10 @@
 """The replay page in a real browser: it loads from disk alone, steps, plays, explains, and never jumps.
 
-Screenshots of every look go to the folder that FORETYPE_SCREENSHOTS names, or to the tests' own.
+Screenshots of every look are kept, see the fixture `pictures`.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from engine.trace_page import Scene, costs_of, page_data, write_page
-from tests.editors.chromium import chromium
-from tests.editors.debian_prefix import NoNetworkError, UnsuitableMachineError
 from tests.trace_samples import Sample, Step, words
 
 if TYPE_CHECKING:
@@ -54,24 +51,6 @@ SAMPLES = {
     "one pass": Sample(Step([], 0, b"pass")),
     "nothing": Sample(reason="cancelled"),
 }
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Chromium. Only a machine of another kind may go without, or one that has no network and is not CI."""
-    try:
-        program = chromium()
-        from playwright.sync_api import sync_playwright
-    except UnsuitableMachineError as reason:
-        pytest.skip(str(reason))
-    except (NoNetworkError, ModuleNotFoundError) as reason:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(f"Chromium cannot be driven: {reason}")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @dataclass
@@ -365,13 +344,11 @@ def test_both_schemes_can_be_read(show: Show, scheme: str):
 
 @pytest.mark.parametrize("width", [400, 1600])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_looks_are_kept_for_people(show: Show, tmp_path: Path, scheme: str, width: int):
+def test_looks_are_kept_for_people(show: Show, pictures: Path, scheme: str, width: int):
     """A picture of every look is taken, at the end and midway; a person looks at them."""
-    folder = Path(os.environ.get("FORETYPE_SCREENSHOTS") or tmp_path)
-    folder.mkdir(parents=True, exist_ok=True)
     for name in ("pays", "loses", "one pass", "odd"):
         view = show(name, width, scheme)
-        picture = folder / f"{name.replace(' ', '-')}-{scheme}-{width}.png"
+        picture = pictures / f"trace-{name.replace(' ', '-')}-{scheme}-{width}.png"
         view.page.screenshot(path=picture, full_page=True)
         assert picture.stat().st_size > 10_000
         view.press("Home", *["ArrowRight"] * 7)

@@ -412,6 +412,7 @@ def test_the_doctors_object_has_the_documented_keys(cache):
         "memory_gib",
         "free_memory_gib",
         "vram_gib",
+        "card",
         "int8",
         "platform",
         "python",

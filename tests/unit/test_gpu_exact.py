@@ -20,15 +20,15 @@ from engine.model import ModelRunner
 from engine.verifier import Verifier
 from tests.fakes import EagerPlanner, ScriptedDrafter, proposer_of
 from tests.gpu_models import card_model, module_of
-from tests.tiny_models import quietly, random_ids
+from tests.tiny_models import quietly, qwen2, random_ids
 
 ROWS = 8
-EXACT = GpuOptions(exact=True, rows=(ROWS,), capacity=1024)
+EXACT = GpuOptions(exact=True, rows=(ROWS,), capacity=2048)
 
 
 @pytest.fixture(scope="module")
 def module():
-    module = module_of()
+    module = module_of(qwen2(max_position_embeddings=2048))
     torch.set_num_threads(1)
     weight = module.model.layers[0].mlp.up_proj.weight
     x = torch.randn(ROWS, weight.shape[1])
@@ -56,13 +56,16 @@ def test_a_row_has_the_same_bits_alone_and_among_others(module):
 
 
 def test_all_passes_have_one_size_and_one_reach(module):
-    """Near the end of a bucket of keys, too, no pass reaches elsewhere than another."""
+    """Near the end of a bucket of keys, too, no pass reaches elsewhere than another; short prompts do as they."""
     model = card_model(module, options=EXACT)
     cache = model.new_cache()
-    model.prefill(random_ids(250), cache)
+    model.prefill(random_ids(2 * ROWS), cache)
+    assert model.passes.pool.keys == {("pass", ROWS, 2048)}
+    for _ in range(2):
+        model.prefill(random_ids(500), cache)
     for rows in (1, 3, 8, 17, 1):
         model.forward([5] * rows, cache, rows)
-    assert model.passes.pool.keys == {("pass", ROWS, 1024)}
+    assert model.passes.pool.keys == {("pass", ROWS, 2048)}
 
 
 @pytest.mark.parametrize("length", [5, 2 * ROWS + 1, PIECE, PIECE + 1, PIECE + 3, 2 * PIECE + 2])

@@ -9,6 +9,7 @@ import torch
 
 from engine.errors import RequestError
 from engine.gpu.attention import blockwise, fused, prompt
+from engine.gpu.buckets import ROWS
 from engine.gpu.model import GpuOptions
 from engine.gpu.passes import MOST_WRITTEN
 from engine.gpu.shape import ModelShape
@@ -246,3 +247,35 @@ def test_measuring_more_rows_than_passes_have_makes_room(module):
     assert list(model.measure_rows([1, 48], repeats=1)) == [1, 48]
     cache = model.new_cache()
     close(model.forward(ids, cache, 20), plain(module, ids))
+    assert not model.passes.store._aside
+
+
+def test_memory_given_back_leaves_no_cache_half_full(module):
+    """The working cache is emptied with the others, and is filled again like a new one."""
+    model, ids = card_model(module), random_ids(40)
+    caches = [model.new_cache(), model.new_cache()]
+    for cache in caches:
+        model.prefill(ids, cache)
+    model.passes.store.release()
+    assert [len(cache) for cache in caches] == [0, 0]
+    for cache in caches:
+        close(model.forward(ids, cache, 40), plain(module, ids))
+
+
+@pytest.mark.parametrize(("exact", "rows"), [(False, (1, 5, 32)), (True, (5,))])
+def test_a_card_chooses_sizes_from_what_it_measured(module, monkeypatch, exact, rows):
+    """Candidates are measured, the useful ones kept, and recordings of others forgotten; given sizes are left alone."""
+    curve = {size: 1.0 if size <= 5 else 2.0 for size in ROWS}
+    model = card_model(module, options=GpuOptions(exact=exact, capacity=256))
+    cache = model.new_cache()
+    model.passes.decide([1], cache, 1, 5)
+    model.passes.decide([1], cache, 1, 7)
+    monkeypatch.setattr(model, "on_card", True)
+    monkeypatch.setattr(model, "measure_rows", lambda sizes: {size: curve[size] for size in sizes})
+    model.settle()
+    assert (model.rows, model.curve) == (rows, curve)
+    assert {key[1] for key in model.passes.pool.keys} == {5}
+    given = card_model(module, options=OPTIONS)
+    monkeypatch.setattr(given, "on_card", True)
+    given.settle()
+    assert given.rows == STEPS

@@ -206,10 +206,13 @@ export class ForetypeClient implements vscode.Disposable {
           return null;
         }
         const spot = { document, version: document.version, position };
+        const sent = this.renewal.contextOf(spot, context);
         const asked = performance.now();
-        const answer = await next(document, position, this.renewal.contextOf(spot, context), token);
+        const answer = await next(document, position, sent, token);
         const suggestions = answer ? (Array.isArray(answer) ? answer : answer.items).length : 0;
-        this.#latencyMs = suggestions > 0 ? performance.now() - asked : this.#latencyMs;
+        if (suggestions > 0 && sent === context) {
+          this.#latencyMs = performance.now() - asked; // nobody waited for a renewal
+        }
         if (!token.isCancellationRequested) {
           const automatic = context.triggerKind === vscode.InlineCompletionTriggerKind.Automatic;
           this.#answerEmitter.fire({ ...spot, automatic, suggestions });

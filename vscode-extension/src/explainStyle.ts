@@ -18,7 +18,7 @@ pre {
 pre code { font: inherit; background: none; color: inherit; }
 .token { unicode-bidi: isolate; border-radius: 2px; text-underline-offset: 3px; text-decoration-thickness: 2px; }
 .lookup { color: var(--vscode-charts-blue); text-decoration-line: underline; }
-.model { color: var(--vscode-charts-orange); text-decoration: underline dashed 2px; }
+.model { color: var(--vscode-charts-yellow); text-decoration: underline dashed 2px; }
 .target { color: inherit; }
 .dropped { color: var(--vscode-descriptionForeground); text-decoration: line-through; }
 .legend { display: flex; flex-wrap: wrap; gap: 4px 20px; }
@@ -28,8 +28,9 @@ th, td { text-align: left; vertical-align: top; padding: 4px 12px 4px 0; border-
 th { font-weight: 600; border-top: 0; }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .path { overflow-wrap: anywhere; font-family: var(--vscode-editor-font-family); }
-svg { vertical-align: middle; }
-svg .drafting { fill: var(--vscode-charts-orange); }
+.tokens td { border-top: 0; padding-top: 0; padding-bottom: 8px; line-height: 1.7; }
+svg { vertical-align: middle; width: 100%; min-width: 40px; height: 10px; }
+svg .drafting { fill: var(--vscode-charts-yellow); }
 svg .verifying { fill: var(--vscode-descriptionForeground); }
 .segment[data-about]::before {
   content: attr(data-about); display: inline-block; margin: 0 4px 0 0; padding: 0 6px; border-radius: 3px; font-size: 0.8em;

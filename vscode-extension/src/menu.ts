@@ -52,7 +52,7 @@ function switches({ off }: Situation, { language, languageOn }: MenuPlace): Menu
       : row("bell-slash", `Snooze for ${SNOOZE_MINUTES} minutes`, "foretype.snooze");
   return [
     row("circle-slash", "Switch completions off", "foretype.toggle"),
-    ...(language === undefined ? [] : [row("code", forLanguage, "foretype.toggleLanguage", language)]),
+    ...(language === undefined ? [] : [row("code", forLanguage, "foretype.toggleLanguage")]),
     snooze,
   ];
 }

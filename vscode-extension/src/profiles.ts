@@ -1,6 +1,6 @@
 // The person chooses a model profile.
 import * as vscode from "vscode";
-import { bytesOf, bytesToFetch, examine, gigabytes, modelsOf, type Report } from "./doctor";
+import { bytesOf, bytesToFetch, examine, gigabytes, type ModelState, modelsOf, type Report } from "./doctor";
 import type { Runner } from "./processes";
 import { SECTION, writeSetting } from "./settings";
 
@@ -61,9 +61,14 @@ export async function chooseProfile(
 }
 
 function detail(profile: string, report: Report): string {
-  const models = modelsOf(report, profile);
-  const fetched = bytesToFetch(models);
-  const size = gigabytes(bytesOf(models));
-  const here = fetched === 0 ? `${size}, on this machine` : `${size}, ${gigabytes(fetched)} of it to be fetched`;
-  return profile === "auto" ? `${report.auto.profile}: ${report.auto.why}; ${here}` : here;
+  const size = sizeOf(modelsOf(report, profile));
+  return profile === "auto" ? `${report.auto.profile}: ${report.auto.why}; ${size}` : size;
+}
+
+function sizeOf(models: readonly ModelState[]): string {
+  const [whole, left] = [gigabytes(bytesOf(models)), gigabytes(bytesToFetch(models))];
+  if (bytesToFetch(models) === 0) {
+    return `${whole}, on this machine`;
+  }
+  return left === whole ? `${whole} to be fetched` : `${whole}, ${left} of it to be fetched`;
 }

@@ -11,7 +11,8 @@ const ENDS: Readonly<Record<string, string>> = {
   suffix: "it met the text right of the cursor",
   cancelled: "it was cancelled",
 };
-const BAR = 140; // units of the longest round
+const COLUMNS = ["round", "drafted", "kept", "rows", "draft", "verify", ""];
+const BAR = 100; // units of the longest round
 
 /** Return the section about a run. */
 export function runSection(run: Run | undefined): string {
@@ -47,6 +48,9 @@ function drafting({ stats }: Run): string {
 
 /** The text itself: what is marked and copied is the text and nothing else. */
 function text(run: Run): string {
+  if (run.text === "") {
+    return `<p class="soft">It brought no text.</p>`;
+  }
   const brought = pieces(run);
   let at = 0;
   const spans = run.rounds.flatMap((round, index) => {
@@ -70,9 +74,8 @@ function legend(): string {
 
 function rounds(run: Run): string {
   const longest = Math.max(...run.rounds.map(spent), 1e-3);
-  const names = ["round", "drafted", "kept", "rows", "draft", "verify", "", "tokens"];
-  const head = names.map((name) => `<th scope="col">${name}</th>`).join("");
-  const rows = run.rounds.map((round, index) => `<tr>${row(round, index, longest)}</tr>`).join("");
+  const head = COLUMNS.map((name) => `<th scope="col" class="number">${name}</th>`).join("");
+  const rows = run.rounds.map((round, index) => row(round, index, longest)).join("");
   return `<table><thead><tr>${head}</tr></thead><tbody>${rows}</tbody></table>`;
 }
 
@@ -86,12 +89,13 @@ function row(round: Round, index: number, longest: number): string {
     time(round.verify_ms),
   ];
   const cells = numbers.map((number) => `<td class="number">${number}</td>`).join("");
-  return `${cells}<td>${bar(round, longest)}</td><td>${chips(round)}</td>`;
+  return `<tr>${cells}<td>${bar(round, longest)}</td></tr>
+<tr class="tokens"><td colspan="${COLUMNS.length}">${chips(round)}</td></tr>`;
 }
 
 function bar({ draft_ms, verify_ms }: Round, longest: number): string {
   const [draft, verify] = [draft_ms, verify_ms].map((ms) => ((ms / longest) * BAR).toFixed(1));
-  return `<svg width="${BAR}" height="10" aria-hidden="true"><rect class="drafting" width="${draft}" height="10"/>\
+  return `<svg viewBox="0 0 ${BAR} 10" preserveAspectRatio="none" aria-hidden="true"><rect class="drafting" width="${draft}" height="10"/>\
 <rect class="verifying" x="${draft}" width="${verify}" height="10"/></svg>`;
 }
 

@@ -55,5 +55,6 @@ describe("an answer", () => {
     await done;
     expect(next).toHaveBeenCalledWith(document, position, typed, { isCancellationRequested: false });
     expect(answers[0]?.automatic).toBe(false);
+    expect(client.lastLatencyMs).toBeUndefined();
   });
 });

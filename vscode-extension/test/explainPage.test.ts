@@ -121,8 +121,12 @@ describe("the page", () => {
     expect(html).toContain(`<span class="chip target" title="target model">):⏎</span>`);
     expect(html).toContain(`<span class="chip dropped" title="lookup, not kept">height</span>`);
     expect(html).toContain(
-      `<rect class="drafting" width="6.7" height="10"/><rect class="verifying" x="6.7" width="133.3"`,
+      `<rect class="drafting" width="4.8" height="10"/><rect class="verifying" x="4.8" width="95.2"`,
     );
+  });
+
+  it("says when a completion brought nothing", () => {
+    expect(page({ last: run("", round({ tokens: tokens("target", "\n\n") })) })).toContain("It brought no text.");
   });
 
   it("sums up what was reused, drafted and spent", () => {

@@ -44,6 +44,11 @@ describe("the rows", () => {
     ]);
   });
 
+  it("say it once when all of it is to be fetched", () => {
+    const missing: Report = { ...report, profiles: { cpu: [{ name: "b.gguf", bytes: 16.3e9, state: "missing" }] } };
+    expect(profileItems(profiles, missing, "auto")[2]?.detail).toBe("16.3 GB to be fetched");
+  });
+
   it("do without what cannot be found out", () => {
     expect(profileItems(profiles, undefined, "auto").map(({ label, detail }) => [label, detail])).toEqual([
       ["$(check) auto", undefined],
