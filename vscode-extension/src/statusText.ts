@@ -109,7 +109,8 @@ function describeServer(now: Situation): Described {
 function told({ message, action }: Status): string {
   const sentence = message.charAt(0).toUpperCase() + message.slice(1);
   const ended = /[.!?…%]$/.test(sentence) ? sentence : `${sentence}.`;
-  return action === undefined ? ended : `${ended} ${action}`;
+  const isNews = action !== undefined && !FIXES.some(([words]) => words.test(message) && words.test(action));
+  return isNews ? `${ended} ${action}` : ended;
 }
 
 function figures({ latencyMs, acceptance }: Situation): string {

@@ -120,6 +120,7 @@ describe("the page", () => {
     expect(html).toContain(numbers);
     expect(html).toContain(`<span class="chip target" title="target model">):⏎</span>`);
     expect(html).toContain(`<span class="chip dropped" title="lookup, not kept">height</span>`);
+    expect(html.match(/class="chip dropped"/g)).toHaveLength(1);
     expect(html).toContain(
       `<rect class="drafting" width="4.8" height="10"/><rect class="verifying" x="4.8" width="95.2"`,
     );
@@ -196,6 +197,10 @@ describe("pieces", () => {
 });
 
 describe("html", () => {
+  it("leaves nothing that begins or ends a tag or an attribute", () => {
+    expect(escape(`<a b="c" d='e'>&amp;`)).toBe("&lt;a b=&quot;c&quot; d=&#39;e&#39;&gt;&amp;amp;");
+  });
+
   it("keeps a lone carriage return, which a reader would replace", () => {
     expect(escape("a\r\nb")).toBe("a&#13;\nb");
   });

@@ -55,7 +55,9 @@ describe("what is shown", () => {
   it("names the fault and the remedy of what failed", () => {
     const told = described(now({ status: failed }));
     expect(told).toMatchObject({ level: "error", label: "failed", fix: { title: "Pull Model" } });
-    expect(told.sentence).toBe(`${failed.message}. ${failed.action ?? ""}`);
+    expect(told.sentence).toBe(`${failed.message}.`);
+    const unnamed: Status = { ...failed, message: "no pull was made" };
+    expect(described(now({ status: unnamed })).sentence).toBe(`No pull was made. ${failed.action ?? ""}`);
   });
 
   it.each(["starting", "stopped", "crashed"] as const)("tells a server that is %s", (server) => {
