@@ -144,6 +144,7 @@ class Completer:
             return self._nothing(view, "the model had nothing to add here")
         if known and (ask.automatic or len(known) > ALTERNATIVES or not self._worker.ready):
             self.counts["cached"] += 1
+            self._keep_going(view)
             return self._shown(view, self._fit(view, [hit.suggestion for hit in known]))
         if not self._worker.ready:
             return self._nothing(view, "the model is not loaded")
@@ -172,6 +173,11 @@ class Completer:
             return "completing it failed repeatedly; reopen it"
         refused = self._rules.completion_refusal(document.uri)
         return refused or held_back(view.place, _trigger(view.ask))
+
+    def _keep_going(self, view: View) -> None:
+        """Let a run whose beginning is on the screen come to its end while the person types along it."""
+        if (run := self.runs.joined(view.place)) is not None:
+            run.kept, run.answered = True, view
 
     def _nothing(self, view: View, reason: str) -> Answer:
         self.records.refused(view.place.document, reason)

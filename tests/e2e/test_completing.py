@@ -95,6 +95,22 @@ def test_the_deadline_gives_the_finished_lines_and_the_rest_comes(tmp_path):
         assert len(record(tmp_path)) == 1
 
 
+def test_typing_along_the_first_lines_keeps_the_rest_coming(tmp_path):
+    """What is typed of a suggestion cut at the deadline is answered from the cache, and its run goes on to the end."""
+    answer = "one = 1\n    two = 2\n    three = 3\n    four = 4\n"
+    rules = [{"left": BODY, "answer": answer}]
+    with conversation(tmp_path, options={"automaticDeadlineMs": 300}, rules=rules, token_ms=110) as client:
+        client.open(URI, BODY)
+        assert texts(client.inline(URI, 1, 4))
+        type_text(client, URI, 2, 1, 4, "o")
+        assert texts(client.inline(URI, 1, 5))
+        (line,) = until(lambda: record(tmp_path))
+        assert line["cancelled"] is None
+        client.wait_for("foretype/extended", lambda told: told["uri"] == URI)
+        whole = "one = 1\n    two = 2\n    three = 3\n    four = 4"
+        assert [client_apply("    o", item) for item in client.inline(URI, 1, 5)] == ["    " + whole]
+
+
 def test_nothing_finished_by_the_deadline_is_waited_for(tmp_path):
     """A slow first line comes late rather than never: the question stays open until it is finished."""
     rules = [{"left": BODY, "answer": ANSWER}]
