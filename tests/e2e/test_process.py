@@ -150,6 +150,8 @@ def test_a_client_that_no_longer_reads_takes_the_server_with_it():
 @pytest.mark.skipif(os.name == "nt", reason="there is no such signal")
 def test_ctrl_c_ends_the_server():
     """A person who started it in a terminal leaves with Ctrl-C, without a trace of calls."""
+    # Tests started in the background ignore the signal, and a child would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with LspClient.scripted({"echo": True}) as client:
         client.initialize()
         client.process.send_signal(signal.SIGINT)
