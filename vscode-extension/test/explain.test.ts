@@ -17,8 +17,8 @@ function answerIn(document: TextDocument, change: Partial<Answered> = {}): Answe
   return { document, version: 1, position, automatic: true, suggestions: 1, ...change };
 }
 
-const a = documentOf("/work/a.py");
-const b = documentOf("/work/b.py");
+const a = documentOf("/projects/a.py");
+const b = documentOf("/projects/b.py");
 
 beforeEach(resetEditor);
 
@@ -58,7 +58,7 @@ describe("ExplainView", () => {
   it("asks the server about the place and shows the answer without scripts", async () => {
     answers.fire(answerIn(a));
     await view.show();
-    expect(command).toHaveBeenCalledWith("foretype.explain", "file:///work/a.py", { line: 1, character: 2 });
+    expect(command).toHaveBeenCalledWith("foretype.explain", "file:///projects/a.py", { line: 1, character: 2 });
     const [panel] = editor.panels;
     expect(panel?.options.enableScripts).toBe(false);
     expect(panel?.webview.html).toContain("<h1>a.py:2:3</h1>");

@@ -5,8 +5,8 @@ const unix: Places = {
   home: "/home/ada",
   environment: { VENV: "/opt/my env" },
   folders: [
-    { name: "app", path: "/work/app" },
-    { name: "lib", path: "/work/lib" },
+    { name: "app", path: "/projects/app" },
+    { name: "lib", path: "/projects/lib" },
   ],
   platform: "linux",
 };
@@ -22,8 +22,8 @@ describe("expand", () => {
     ["~/env/bin/python", "/home/ada/env/bin/python"],
     ["~", "/home/ada"],
     ["${userHome}/x", "/home/ada/x"],
-    ["${workspaceFolder}/.venv/bin/python", "/work/app/.venv/bin/python"],
-    ["${workspaceFolder:lib}/.venv", "/work/lib/.venv"],
+    ["${workspaceFolder}/.venv/bin/python", "/projects/app/.venv/bin/python"],
+    ["${workspaceFolder:lib}/.venv", "/projects/lib/.venv"],
     ["${env:VENV}/bin/python", "/opt/my env/bin/python"],
     ["${env:NOT_SET}/bin", "/bin"],
     ['  "/opt/my env/bin/python" ', "/opt/my env/bin/python"],
@@ -50,7 +50,7 @@ describe("expand", () => {
 
 describe("expandProgram", () => {
   it.each([
-    [".venv/bin/python", "/work/app/.venv/bin/python"],
+    [".venv/bin/python", "/projects/app/.venv/bin/python"],
     ["python3.12", "python3.12"],
     ["/usr/bin/python3", "/usr/bin/python3"],
   ])("makes %s into %s", (text, path) => {

@@ -64,8 +64,8 @@ describe("placesHere", () => {
   it("leaves folders out that are not on this host's disk", () => {
     workspace.workspaceFolders = [
       { name: "virtual", uri: Uri.parse("vscode-vfs://github/x"), index: 0 },
-      { name: "app", uri: Uri.file("/work/app"), index: 1 },
+      { name: "app", uri: Uri.file("/projects/app"), index: 1 },
     ];
-    expect(placesHere().folders).toEqual([{ name: "app", path: "/work/app" }]);
+    expect(placesHere().folders).toEqual([{ name: "app", path: "/projects/app" }]);
   });
 });

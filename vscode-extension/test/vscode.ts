@@ -213,7 +213,7 @@ export const configurationChanges = new EventEmitter<{ affectsConfiguration: (na
 
 export const workspace = {
   onDidChangeConfiguration: configurationChanges.event,
-  asRelativePath: (uri: Uri): string => uri.path.replace(/^\/work\//, ""),
+  asRelativePath: (uri: Uri): string => uri.path.replace(/^\/projects\//, ""),
   workspaceFolders: undefined as readonly WorkspaceFolder[] | undefined,
   get isTrusted(): boolean {
     return editor.trusted;
