@@ -35,8 +35,19 @@ def test_a_slow_moment_does_not_bend_the_curve():
 def test_costs_are_kept_with_the_prepared_model(model, monkeypatch):
     """A second start reads what the first measured."""
     first = costs_of(model, 17)
+    monkeypatch.setattr(calibration, "quickest", lambda _: first.points[1])
     monkeypatch.setattr(calibration, "measure", lambda *_: pytest.fail("measured again"))
     assert costs_of(model, 17).points == pytest.approx(first.points, abs=1e-3)
+
+
+def test_what_was_measured_in_a_slow_moment_is_measured_again(model):
+    """When a plain pass proves much quicker than was kept, everything kept is replaced."""
+    costs_of(model, 17)
+    path = model.prepared / "costs.json"
+    (key,) = json.loads(path.read_text())
+    path.write_text(json.dumps({key: dict.fromkeys(["1", "2", "4"], 1e6)}))
+    assert costs_of(model, 17).points[1] < 1e5
+    assert json.loads(path.read_text())[key]["1"] < 1e5
 
 
 def test_another_number_of_threads_is_measured_anew(model, monkeypatch):
