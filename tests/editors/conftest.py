@@ -21,7 +21,7 @@ from tests.editors.vscode_server import CodeServer
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-BROWSER_OPTIONS = ["--no-sandbox", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
+BROWSER_OPTIONS = ["--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
 
 
 @contextmanager

@@ -60,13 +60,13 @@ def test_a_completion_is_explained(window: Window, pictures: Path) -> None:
     """The view has the prompt as the model reads it, and the text with every token coloured by who proposed it."""
     window.command("View: Close All Editors")
     window.edit("orders.py", (DEMO / "orders.py").read_text("utf-8"))
-    window.edit("shop.py", (DEMO / "shop.py").read_text("utf-8"), at="20:5")
-    window.press("Control+b")
-    window.type("total = ")
-    shown = window.settled_ghost()
+    window.edit("shop.py", (DEMO / "shop.py").read_text("utf-8").replace("\n    \n", "\n"), at="19:99")
+    window.press("Control+b", "Enter")
+    window.settled_ghost()
     window.wait_until_ready()
+    shown = window.settled_ghost()  # with the rest of it
     window.picture(pictures / "ghost-text.png")
-    window.status.click()
+    window.command("Foretype: Open Menu")
     window.row("Explain last completion").wait_for()
     window.picture(pictures / "status-menu.png")
     window.row("Explain last completion").click()

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 KEY_MS = 30  # between two keys; without it, VS Code asks once for several keys
 QUIET_MS = 1000  # how long nothing must happen where nothing may happen, or nothing more
 FADING_MS = 500  # of what the mouse has left
+NOWHERE = (250, 17)  # a place in the title bar where nothing is
 REMOTE = ("http", "https", "ws", "wss")
 # The text on the cursor's line, which may be several pieces, then the lines that VS Code draws below it.
 GHOST = """(editor) => {
@@ -184,7 +185,7 @@ class Window:
 
     def picture(self, path: Path) -> None:
         """Keep a picture of the window, without what the mouse happens to be on."""
-        self.page.mouse.move(0, 0)
+        self.page.mouse.move(*NOWHERE)
         self.page.wait_for_timeout(FADING_MS)
         self.page.screenshot(path=path)
 

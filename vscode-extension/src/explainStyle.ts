@@ -16,7 +16,7 @@ pre {
   background: var(--vscode-textCodeBlock-background); border: 1px solid var(--vscode-widget-border, transparent);
 }
 pre code { font: inherit; background: none; color: inherit; }
-.token { unicode-bidi: isolate; border-radius: 2px; text-underline-offset: 3px; text-decoration-thickness: 2px; }
+.token { unicode-bidi: isolate; border-radius: 2px; text-underline-offset: 5px; text-decoration-thickness: 2px; }
 .lookup { color: var(--vscode-charts-blue); text-decoration-line: underline; }
 .model { color: var(--vscode-charts-yellow); text-decoration: underline dashed 2px; }
 .target { color: inherit; }
