@@ -235,6 +235,11 @@ class EngineWorker:
             return partial(self._catch_up, answered.request, self._pause)
         return self._running
 
+    def _may_catch_up(self, generation: Generation) -> bool:
+        """Whether its text may be read again: not what was stopped, as by switching off, nor what is forgotten."""
+        stopped = generation.cancel.cancelled or generation.discarded
+        return not stopped and self._forgotten.isdisjoint(_texts_of(generation.request))
+
     def _catch_up(self, request: CompletionRequest, pause: CancelToken) -> None:
         if self._engine is not None:
             try:
@@ -278,7 +283,7 @@ class EngineWorker:
             error = fault
         with self._lock:
             self._running = None
-            self._answered = None if error or generation.discarded else generation
+            self._answered = generation if error is None and self._may_catch_up(generation) else None
         self._tell(generation.end, summary, error)
 
     def _tell(self, listener: Callable[..., None], *news: Any) -> None:  # noqa: ANN401  (whatever the listener takes)

@@ -308,6 +308,29 @@ def test_catching_up_stops_for_any_work(work):
     scenario(test)
 
 
+@pytest.mark.parametrize("end", ["off", "closed"])
+def test_what_was_stopped_or_forgotten_is_not_read_again(end):
+    """A run that ends after it was switched off, or after its document was closed, leaves nothing to catch up with."""
+
+    async def test(engine, worker):
+        run = generation("a", "x y")
+        worker.submit(run)
+        await until(lambda: engine.asked)
+        if end == "off":
+            worker.drop(lambda _: True)
+        else:
+            worker.forget("a")
+        engine.gate.release(9)
+        await until(lambda: run.ended)
+        await asyncio.wrap_future(worker.call(lambda _: None))
+        last = generation("b", "z")
+        worker.submit(last)
+        await until(lambda: engine.caught_up)
+        assert [path for path, _ in engine.caught_up] == ["b"]
+
+    scenario(test)
+
+
 def test_a_fault_while_catching_up_is_nobodys():
     """What goes wrong in idle work leaves the engine's thread alive."""
 
