@@ -55,7 +55,7 @@ def lean_obstacle(config: Any) -> str | None:  # noqa: ANN401  (transformers con
 def prepare(model: nn.Module, backend: Backend, path: Path) -> None:
     """Quantise a transformers causal model and write it to `path`."""
     config: Any = model.config
-    shape = _shape(config)
+    shape = LeanShape(**sizes_of(config))
     state = model.state_dict()
     tensors = {"embedding": state["model.embed_tokens.weight"].to(torch.bfloat16)}
     tensors["final_norm"] = state["model.norm.weight"].float()
@@ -74,18 +74,19 @@ def prepare(model: nn.Module, backend: Backend, path: Path) -> None:
     save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path, metadata)
 
 
-def _shape(config: Any) -> LeanShape:  # noqa: ANN401  (transformers is untyped)
-    return LeanShape(
-        layers=config.num_hidden_layers,
-        hidden=config.hidden_size,
-        intermediate=config.intermediate_size,
-        heads=config.num_attention_heads,
-        kv_heads=config.num_key_value_heads,
-        head_dim=getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads,
-        vocab=config.vocab_size,
-        eps=config.rms_norm_eps,
-        max_length=config.max_position_embeddings,
-    )
+def sizes_of(config: Any) -> dict[str, Any]:  # noqa: ANN401  (transformers is untyped)
+    """Return the sizes in a configuration that `lean_obstacle` lets pass, by the names that shapes have for them."""
+    return {
+        "layers": config.num_hidden_layers,
+        "hidden": config.hidden_size,
+        "intermediate": config.intermediate_size,
+        "heads": config.num_attention_heads,
+        "kv_heads": config.num_key_value_heads,
+        "head_dim": getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads,
+        "vocab": config.vocab_size,
+        "eps": config.rms_norm_eps,
+        "max_length": config.max_position_embeddings,
+    }
 
 
 def _prepare_layer(

@@ -67,11 +67,6 @@ class MeasuredEngine(Engine):
         self._decoder = self._clocked = _ClockedDecoder(self._decoder)
 
     @property
-    def has_model(self) -> bool:
-        """Whether a draft model takes part."""
-        return self._model is not None
-
-    @property
     def decode_ms(self) -> float:
         """Milliseconds from the end of the last completion's first round to the end of its last."""
         stamps = self._clocked.stamps

@@ -17,6 +17,7 @@ from engine.bench.gpu_bars import Bar, bars
 from engine.bench.gpu_drafting import Drafting
 from engine.bench.gpu_passes import Curve
 from engine.bench.gpu_speed import Rate
+from engine.bench.remarks import Remarks
 from engine.bench.report import FORMAT, WIDE
 from engine.bench.settings import Settings
 
@@ -98,16 +99,8 @@ class GpuReport:
         for table in self._tables():
             console.print(table)
         notes = [gpu_tables.machine_line(self.machine), NOTE]
-        for style, lines in (
-            ("dim", notes),
-            ("dim", self.skipped),
-            ("yellow", self.warnings),
-            ("bold red", self.failures),
-        ):
-            for line in lines:
-                console.print(line, style=style, markup=False, highlight=False)
-        if self.interrupted:
-            console.print("interrupted: these are the figures so far", style="yellow")
+        remarks = Remarks(notes, self.skipped, self.warnings, self.failures, self.interrupted)
+        remarks.print(console)
 
     def _tables(self) -> Iterator[Table]:
         if self.curves:

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from engine.bench.measure import DataSet
 from engine.bench.passes import Passes, passes_table
+from engine.bench.remarks import Remarks
 from engine.bench.run import HoleRuns
 from engine.bench.session_figures import SessionFigures
 from engine.bench.settings import Settings
@@ -89,16 +90,8 @@ class Report:
             console.print(table)
         notes = [_machine_line(self.machine), *(f"{name}: {_words(facts)}" for name, facts in self.peers.items())]
         notes += [NOTE] if self.data else []
-        for style, lines in (
-            ("dim", notes),
-            ("dim", self.skipped),
-            ("yellow", self.warnings),
-            ("bold red", self.failures),
-        ):
-            for line in lines:
-                console.print(line, style=style, markup=False, highlight=False)
-        if self.interrupted:
-            console.print("interrupted: these are the figures so far", style="yellow")
+        remarks = Remarks(notes, self.skipped, self.warnings, self.failures, self.interrupted)
+        remarks.print(console)
 
     def _tables(self) -> Iterator[Table]:
         yield from (_table(suite, data) for suite, data in self.data)

@@ -33,17 +33,11 @@ class ModelShape:
         """Read a transformers configuration of a family that `prepare.lean_obstacle` lets pass."""
         from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
+        from engine.prepare import sizes_of
+
         rotary = LlamaRotaryEmbedding(config=config)  # its family shares one rotation, scaled ones included
         return cls(
-            layers=config.num_hidden_layers,
-            hidden=config.hidden_size,
-            intermediate=config.intermediate_size,
-            heads=config.num_attention_heads,
-            kv_heads=config.num_key_value_heads,
-            head_dim=getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads,
-            vocab=config.vocab_size,
-            eps=config.rms_norm_eps,
-            max_length=config.max_position_embeddings,
+            **sizes_of(config),
             qkv_bias=config.model_type == "qwen2",
             tied=bool(config.tie_word_embeddings),
             inv_freq=tuple(rotary.inv_freq.tolist()),

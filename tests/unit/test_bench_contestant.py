@@ -83,7 +83,7 @@ def test_engines_keep_what_their_planner_learns(contestants, hole):
     """The planner a variant was given is the one its decoder asks."""
     lookup = next(c for c in contestants if c.name == "lookup")
     lookup.run(hole, lookup.open(hole))
-    assert lookup.engine.planner.costs.target.points and not lookup.engine.has_model
+    assert lookup.engine.planner.costs.target.points and lookup.engine._model is None
     assert lookup.drafted["lookup"] > 0
 
 
