@@ -27,10 +27,11 @@ from engine.processor import processor_name
 
 log = logging.getLogger(__name__)
 
-ROWS = (1, 2, 4, 8, 12, 16)
+ROWS = (1, 2, 4, 8, 16)
 BUDGET_MS = 1500.0  # for the target; the draft model's smaller passes need less
 REPEATS = 7  # more tell no more
 GLANCES = 2
+LEAST_ROW = 0.025  # a further row costs at least this share of a one-row pass; what says less was luck of few repeats
 HASTE = 0.75  # a one-row pass below this share of its kept cost: all of them were taken in a slow moment
 PREFIX = 64  # tokens in the cache before a timed pass
 
@@ -96,9 +97,10 @@ def _stopwatch(network: ForwardModel, most_rows: int) -> Callable[[int], float]:
 
 
 def _rising(points: dict[int, float]) -> dict[int, float]:
-    """No pass costs more than one of more rows: where one seems to, it met a slow moment."""
-    least = list(accumulate(reversed(points.values()), min))
-    return dict(zip(points, reversed(least), strict=True))
+    """No pass costs more than one of more rows: where one seems to, it met a slow moment; nor quite as little."""
+    falling = accumulate(reversed(points.values()), min)
+    least = dict(zip(points, reversed(list(falling)), strict=True))
+    return {rows: max(ms, least[1] * (1 + LEAST_ROW * (rows - 1))) for rows, ms in least.items()}
 
 
 class _Kept:

@@ -7,12 +7,16 @@ measured the unit is a one-row pass of the target.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+FEW = 16  # unread tokens that a model's next pass takes along as rows; more are read before, as a prompt is
 ROW_PRIOR = 0.06  # a further row costs this share of a one-row pass until measured
 DRAFT_PRIOR = 0.4  # a draft pass's share of a target pass until measured
-SHAPE_MEMORY = 0.98  # weight of the past in a curve's points
+SHAPE_MEMORY = 0.98  # weight of the past in a curve's points, once there is one
+FIRST_PASSES = 8  # how many passes a point counts for at first, be it measured at load or read off the curve
+BENT = 1.25  # no pass bends the curve by more than this factor: a sudden change is the machine's pace
 PACE_MEMORY = 0.7  # and in the machine's pace
 ODD = 2.0  # no pass counts for more than this many times what was expected, nor for less than its inverse
 
@@ -22,6 +26,7 @@ class RowCosts:
 
     def __init__(self, points: Mapping[int, float] | None = None) -> None:
         self.points = dict(sorted((points or {}).items()))
+        self._seen: Counter[int] = Counter()
 
     def of(self, rows: float) -> float:
         """Return the expected milliseconds of a pass; at least one point must be known."""
@@ -49,8 +54,10 @@ class RowCosts:
 
     def observe(self, rows: int, ms: float) -> None:
         """Take in one pass, already divided by the machine's pace."""
-        known = self.points.get(rows)
-        self.points[rows] = ms if known is None else SHAPE_MEMORY * known + (1 - SHAPE_MEMORY) * ms
+        known = self.of(rows) if self.points else ms
+        self._seen[rows] += 1
+        weight = max(1 / (FIRST_PASSES + self._seen[rows]), 1 - SHAPE_MEMORY)
+        self.points[rows] = known + weight * (ms - known)
         self.points = dict(sorted(self.points.items()))
 
 
@@ -92,5 +99,5 @@ class Costs:
             expected = self.pace * curve.of(rows)
             ratio = min(max(ms / expected, 1 / ODD), ODD)
             self.pace *= PACE_MEMORY + (1 - PACE_MEMORY) * ratio
-            ms = ratio * expected
+            ms = expected * min(max(ratio, 1 / BENT), BENT)
         curve.observe(rows, ms / self.pace)

@@ -61,6 +61,7 @@ class SpeculativeDecoder:
         """
         ids, generated, owed = list(job.prompt), 0, job.owed
         local = job.local
+        self._planner.acceptance.begin()
         while generated < job.max_tokens:
             if job.cancel.cancelled:
                 return

@@ -19,6 +19,7 @@ from torch import Tensor
 from engine.acceptance import Evidence, copied, written
 from engine.config import SamplingParams
 from engine.core import CancelToken
+from engine.costs import FEW
 from engine.healing import Healer
 from engine.lookup import Corpus, find
 from engine.model import ModelRunner
@@ -26,7 +27,6 @@ from engine.sampling import probabilities, race_noise
 from engine.verifier import constrain
 
 Tokens = npt.NDArray[np.int32]
-FEW = 16  # tokens that a draft step reads along for about its own cost
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,11 +141,12 @@ class ModelDrafter:
         while len(done.ids) < limit and extend(done.evidence, spent):
             now = context.after(done.ids, self._healer)
             checked = self._spellable(guess(now, limit - len(done.ids) - 1), now.owed)
+            rows = self.behind(now.ids) + 1 + len(checked)
             began = time.perf_counter()
             step = self._step(now, checked)
             ms = (time.perf_counter() - began) * 1e3
             spent += ms
-            done = done.followed_by(replace(step, passes=((len(checked) + 1, ms),)))
+            done = done.followed_by(replace(step, passes=((rows, ms),)))
             if len(step.ids) == 0:
                 break
         return done

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from engine.acceptance import ANY_WRITTEN, Acceptance, Evidence
 from engine.core import Option
-from engine.costs import Costs
+from engine.costs import FEW, Costs
 
 READ_SHARE = 0.07  # a token the draft model reads in a prefill costs this share of a one-row pass of it
 LEAST_GAIN = 1.02  # an option must promise this many times what a plain step does: estimates err
@@ -50,8 +50,10 @@ class Planner:
         time it is tried at any price, or nothing would ever be known.
         """
         rate = self.acceptance.rate(ANY_WRITTEN)
-        cost = self.costs.overhead + self.costs.write(1 + len(checked))
-        if self.costs.draft.points:
+        known = bool(self.costs.draft.points)
+        along = behind if known and behind <= FEW else 0
+        cost = self.costs.overhead + self.costs.write(1 + len(checked) + along)
+        if known and behind > FEW:
             cost += behind * READ_SHARE * self.costs.write(1)
         length = 1.0 + self._survivors(checked)
         best = Option("model", 0, 1.0, self.costs.overhead + self.costs.verify(1))

@@ -23,13 +23,14 @@ def model(tiny, tmp_path, monkeypatch):
 
 def test_costs_are_measured_by_rows(model):
     """Every row count a draft can lead to has a cost, and none beyond."""
-    assert list(measure(model.network, 17)) == [1, 2, 4, 8, 12, 16]
+    assert list(measure(model.network, 17)) == [1, 2, 4, 8, 16]
     assert list(measure(model.network, 5)) == [1, 2, 4]
 
 
 def test_a_slow_moment_does_not_bend_the_curve():
-    """A pass that seems dearer than one of more rows is taken to cost the same."""
-    assert calibration._rising({1: 120.0, 2: 100.0, 4: 150.0, 8: 140.0}) == {1: 100.0, 2: 100.0, 4: 140.0, 8: 140.0}
+    """A pass that seems dearer than one of more rows is taken to cost little less, never as much: rows are not free."""
+    curve = calibration._rising({1: 120.0, 2: 100.0, 4: 150.0, 8: 140.0})
+    assert curve == pytest.approx({1: 100.0, 2: 102.5, 4: 140.0, 8: 140.0})
 
 
 def test_costs_are_kept_with_the_prepared_model(model, monkeypatch):

@@ -53,6 +53,13 @@ def test_what_it_checks_does_not_change_what_it_writes(loaded, drafter, params):
     assert [rows for rows, _ in right.passes] == [10]
 
 
+def test_tokens_it_has_to_read_count_as_rows_of_its_pass(loaded, drafter):
+    """What a pass cost is put down to all its rows, also to those that only caught up."""
+    unread = len(context(loaded).ids)
+    found = write(drafter, context(loaded), nothing, 2)
+    assert [rows for rows, _ in found.passes] == [unread, 1]
+
+
 def test_agreement_is_evidence(loaded, drafter):
     """A token that a copy and the draft model both say is judged apart from one it says alone."""
     alone = write(drafter, context(loaded), nothing, 4)

@@ -50,6 +50,17 @@ def test_evidence_of_one_kind_says_nothing_about_another():
     assert judged(planner, copied("after", 1), kept=False).cut("lookup", chain) == before
 
 
+def test_a_completion_that_copies_in_vain_stops_copying_from_everywhere_until_the_next_begins():
+    """Ten failed short copies from one place make short copies from another not worth a row, in this completion only."""
+    planner = taught({1: 100, 8: 200})
+    chain = [copied("after", 2 + at) for at in range(3)]
+    assert planner.cut("lookup", chain).length > 0
+    judged(planner, copied("buffer", 2), kept=False, times=10)
+    assert planner.cut("lookup", chain).length == 0
+    planner.acceptance.begin()
+    assert planner.cut("lookup", chain).length > 0
+
+
 def test_a_copy_is_trusted_more_the_longer_it_has_held():
     """The tenth token of a copy counts as one after nine more matched tokens than the first."""
     rates = [Acceptance().rate(copied("buffer", 1 + at)) for at in range(32)]
@@ -133,6 +144,17 @@ def test_a_busy_machine_changes_the_pace_not_the_choice():
     assert gains() == pytest.approx(before, rel=0.06)
 
 
+def test_passes_mend_a_curve_that_was_measured_wrong():
+    """Rows that looked free when the model was loaded show their cost within some thirty passes, those between too."""
+    costs = Costs(RowCosts({1: 100, 4: 100, 8: 140}))
+    for _ in range(15):
+        costs.observe_target(1, 100)
+        costs.observe_target(4, 120)
+    assert costs.verify(4) / costs.verify(1) == pytest.approx(1.14, abs=0.06)
+    costs.observe_target(3, 130)
+    assert costs.verify(3) <= costs.verify(4)
+
+
 def test_one_outlier_does_not_rule_the_curve():
     """A pass ten times slower than known raises the estimate by a third at most."""
     costs = Costs(RowCosts({1: 100, 8: 140}))
@@ -144,11 +166,11 @@ def test_one_outlier_does_not_rule_the_curve():
 def test_tokens_after_the_first_mistake_are_not_judged():
     """Two kept of eight count as two successes and one failure; beyond the known text nothing is judged."""
     acceptance = Acceptance()
-    acceptance.judge([Evidence("lookup", f"k{at}", 0.5) for at in range(8)], kept=2, known=3)
+    acceptance.judge([Evidence("lookup", f"k{at}", 0.5, "k") for at in range(8)], kept=2, known=3)
     assert acceptance.counts == {"k0": (1, 1), "k1": (1, 1), "k2": (0, 1)}
-    acceptance.judge([Evidence("lookup", "all", 0.5)] * 4, kept=4, known=4)
+    acceptance.judge([Evidence("lookup", "all", 0.5, "k")] * 4, kept=4, known=4)
     assert acceptance.counts["all"][1] == pytest.approx(4, rel=0.05)
-    acceptance.judge([Evidence("lookup", "cut", 0.5)] * 4, kept=2, known=2)
+    acceptance.judge([Evidence("lookup", "cut", 0.5, "k")] * 4, kept=2, known=2)
     assert acceptance.counts["cut"][0] == acceptance.counts["cut"][1]
 
 
