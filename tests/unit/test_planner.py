@@ -51,7 +51,7 @@ def test_evidence_of_one_kind_says_nothing_about_another():
 
 
 def test_a_completion_that_copies_in_vain_stops_copying_from_everywhere_until_the_next_begins():
-    """Ten failed short copies from one place make short copies from another not worth a row, in this completion only."""
+    """Ten failed short copies from one place make short copies from another not worth a row, in this one only."""
     planner = taught({1: 100, 8: 200})
     chain = [copied("after", 2 + at) for at in range(3)]
     assert planner.cut("lookup", chain).length > 0
