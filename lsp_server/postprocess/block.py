@@ -28,17 +28,18 @@ def inside_block(place: Place, answer: Answer) -> Answer | None:
 def _block_end(place: Place, text: str, state: Scan) -> int | None:
     """Where the block ends within the text, if it does."""
     typed, base = bool(place.line_before.strip()), _base(place, text)
-    deeper = False
+    deeper: bool | None = None  # until the cursor's line has a next one, which alone tells whether it opened a block
     for start, line in lines_with_offsets(text):
         after = scan(line + "\n", place.language, state)
         judged = start and line.strip() and not state.in_long_text
-        if judged and not state.stack and _is_outside(place, text, start, line, base, typed and deeper):
+        if judged and not state.stack and _is_outside(place, text, start, line, base, typed and bool(deeper)):
             return len(text[:start].rstrip())
-        if judged and typed and _closes_tag(line, base, deeper):
+        if judged and typed and _closes_tag(line, base, bool(deeper)):
             return start + len(line.rstrip())
         if judged and typed and _closes(line, state, after, base) and not _goes_on(text, start + len(line)):
             return start + len(line.rstrip())
-        deeper = deeper or bool(judged and width_of(line) > base)
+        if judged and deeper is None:
+            deeper = width_of(line) > base
         state = after
     return None
 
