@@ -12,35 +12,31 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import psutil
-import torch
 from filelock import FileLock
 from safetensors.torch import save_file
 
 from engine import prepare
-from engine.catalog import GIB, ModelRepository, load_catalog
+from engine.catalog import GIB
 from engine.config import Dtype
 from engine.core import LoadStep
-from engine.errors import ConfigError, EngineError, ModelLoadError, OutOfMemory, is_out_of_memory
+from engine.errors import EngineError, ModelLoadError, OutOfMemory, is_out_of_memory
 from engine.gpu.build import folder_model
-from engine.gpu.linears import require_bitsandbytes
 from engine.gpu.placing import Placing
 from engine.gpu.shape import ModelShape
+from engine.hf_reader import end_ids, plain_config, read_module, transformers_module
 from engine.int8_linear import choose_backend
+from engine.kept_files import is_whole, kept_json, replacing, write_text
 from engine.model import ForwardModel
-from engine.pull import pull_repository
+from engine.model_source import Source, find_source
 from engine.tokenizer import CodeTokenizer
-from engine.weights_check import inspect_folder, inspect_gguf, inspect_safetensors
 
 log = logging.getLogger(__name__)
-
-READ = (".safetensors", ".json", ".model", ".txt")
-"""What of a folder is read: weights, configuration, end tokens, and a tokenizer in one of its forms."""
 
 CONVERTING = 4  # a conversion's memory, in sizes of a four-bit file: it holds the weights in 16 and in 8 bits
 
@@ -61,51 +57,6 @@ class LoadedModel:
     ends: frozenset[int]
     notes: tuple[str, ...] = ()
     prepared: Path | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Where a model's files are: a folder, or one GGUF file in it."""
-
-    folder: Path
-    gguf: str | None = None
-
-    @property
-    def path(self) -> Path:
-        """The file or folder a message should name."""
-        return self.folder / self.gguf if self.gguf else self.folder
-
-    @property
-    def files(self) -> list[Path]:
-        """The files whose change makes a prepared copy stale."""
-        return [self.path] if self.gguf else sorted(f for f in self.folder.iterdir() if f.suffix in READ)
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """How transformers wants it named."""
-        where: dict[str, Any] = {
-            "pretrained_model_name_or_path": str(self.folder),
-            "trust_remote_code": False,
-            "local_files_only": True,  # what is not here is a fault to be said, not a reason to ask the network
-        }
-        return where | ({"gguf_file": self.gguf} if self.gguf else {})
-
-
-def find_source(name: str, models: Path) -> Source:
-    """Resolve a model's name and look its files over; a hub id that is not there yet is fetched."""
-    file = load_catalog().files.get(name)
-    path = file.path_in(models) if file else Path(name).expanduser()
-    if file or path.suffix == ".gguf":
-        inspect_gguf(path)
-        return Source(path.parent.resolve(), path.name)
-    if not path.exists() and _is_hub_id(name):
-        path = pull_repository(ModelRepository(name, 0), models)
-    inspect_folder(path)
-    return Source(path.resolve())
-
-
-def _is_hub_id(name: str) -> bool:
-    return name.count("/") == 1 and not name.startswith((".", "/", "~")) and "\\" not in name
 
 
 def load(
@@ -209,12 +160,12 @@ class _Loading:
         """Return the sizes, kept like the facts."""
 
         def read() -> str:
-            config = _quiet_transformers().AutoConfig.from_pretrained(**self._source.options)
+            config = transformers_module().AutoConfig.from_pretrained(**self._source.options)
             quantised = not self._source.gguf and getattr(config, "quantization_config", None) is not None
             known = not quantised and not prepare.lean_obstacle(config)
             return json.dumps(asdict(ModelShape.from_config(config)) if known else {})
 
-        sizes = _kept(self._prepared / f"shape-{prepare.FORMAT}.json", read)
+        sizes = kept_json(self._prepared / f"shape-{prepare.FORMAT}.json", read)
         return ModelShape(**sizes | {"inv_freq": tuple(sizes["inv_freq"])}) if sizes else None
 
     def _lean_on_card(self, shape: ModelShape, placing: Placing, tokens: int) -> ForwardModel:
@@ -234,11 +185,11 @@ class _Loading:
         """What the configuration says, kept so that a later start need not import transformers (4 s) to know it."""
 
         def read() -> str:
-            config = _quiet_transformers().AutoConfig.from_pretrained(**self._source.options)
-            _write(self._prepared / "config.json", json.dumps(_plain_config(config)))
-            return json.dumps({"obstacle": prepare.lean_obstacle(config), "ends": self._end_ids(config)})
+            config = transformers_module().AutoConfig.from_pretrained(**self._source.options)
+            write_text(self._prepared / "config.json", json.dumps(plain_config(config)))
+            return json.dumps({"obstacle": prepare.lean_obstacle(config), "ends": end_ids(self._source, config)})
 
-        return _kept(self._prepared / f"facts-{prepare.FORMAT}.json", read)
+        return kept_json(self._prepared / f"facts-{prepare.FORMAT}.json", read)
 
     def _tokenizer(self) -> CodeTokenizer:
         own = self._source.folder / "tokenizer.json"
@@ -247,20 +198,11 @@ class _Loading:
 
         def convert() -> str:
             self._say(f"reading the tokenizer of {self._name}")
-            fast = _quiet_transformers().AutoTokenizer.from_pretrained(**self._source.options)
+            fast = transformers_module().AutoTokenizer.from_pretrained(**self._source.options)
             text: str = fast.backend_tokenizer.to_str()
             return text
 
-        return CodeTokenizer(_kept(self._prepared / "tokenizer.json", convert))
-
-    def _end_ids(self, config: Any) -> list[int]:  # noqa: ANN401  (transformers is untyped)
-        """All ids the model's files call an end; its sampling defaults are deliberately not read."""
-        ends = [config.eos_token_id]
-        generation = self._source.folder / "generation_config.json"
-        if not self._source.gguf and generation.is_file():
-            ends.append(json.loads(generation.read_text(encoding="utf-8")).get("eos_token_id"))
-        flat = [i for end in ends for i in (end if isinstance(end, list) else [end])]
-        return [i for i in flat if i is not None]
+        return CodeTokenizer(kept_json(self._prepared / "tokenizer.json", convert))
 
     def _int8(self, ends: frozenset[int]) -> ForwardModel:
         backend = choose_backend()
@@ -268,8 +210,8 @@ class _Loading:
         if not prepare.is_current(path, backend):
             self._say(f"converting {self._name} to int8, once (about a minute)")
             self._require_memory(CONVERTING * sum(file.stat().st_size for file in self._source.files))
-            model = self._read_module("bfloat16")
-            with _replacing(path) as partial:
+            model = read_module(self._source, "bfloat16")
+            with replacing(path) as partial:
                 prepare.prepare(model, backend, partial)
         self._require_memory(path.stat().st_size)
 
@@ -293,41 +235,22 @@ class _Loading:
         if self._source.gguf and dtype != "nf4":
             own = Source(self._bf16_folder())
             self._say(f"loading {self._name}")
-            return HfModel(_Loading(self._name, own, self._prepared, self._report)._read_module(dtype, device))
+            return HfModel(read_module(own, dtype, device))
         self._say(f"loading {self._name}")
-        return HfModel(self._read_module(dtype, device))
+        return HfModel(read_module(self._source, dtype, device))
 
     def _bf16_folder(self) -> Path:
         """Return a folder with a GGUF's weights as safetensors, converted once."""
         folder = self._prepared / "bf16"
         weights = folder / "model.safetensors"
-        if not _is_whole(weights):
+        if not is_whole(weights):
             self._say(f"converting {self._name}, once (about a minute)")
             folder.mkdir(exist_ok=True)
-            state = self._read_module("bfloat16").state_dict()
-            _write(folder / "config.json", (self._prepared / "config.json").read_text(encoding="utf-8"))
-            with _replacing(weights) as partial:
+            state = read_module(self._source, "bfloat16").state_dict()
+            write_text(folder / "config.json", (self._prepared / "config.json").read_text(encoding="utf-8"))
+            with replacing(weights) as partial:
                 save_file({k: v.contiguous().clone() for k, v in state.items()}, partial, {"format": "pt"})
         return folder
-
-    def _read_module(self, dtype: Dtype, device: str = "cpu") -> Any:  # noqa: ANN401  (transformers is untyped)
-        transformers = _quiet_transformers()
-        options = self._source.options | {"use_safetensors": True if not self._source.gguf else None}
-        if dtype == "nf4":
-            options["quantization_config"] = _nf4(transformers, device)
-        elif self._source.gguf and hasattr(transformers, "GgufConfig"):
-            options["quantization_config"] = transformers.GgufConfig(dequantize=True)
-        kind = torch.float32 if dtype == "float32" else torch.bfloat16
-        if device != "cpu":
-            options["device_map"] = {"": device}
-        model, found = transformers.AutoModelForCausalLM.from_pretrained(
-            **options, dtype=kind, output_loading_info=True
-        )
-        if lacking := sorted(found["missing_keys"]):  # the library would go on with random numbers
-            raise ModelLoadError(
-                f"{self._source.path} lacks {len(lacking)} of its model's weights ({lacking[0]}); fetch it again"
-            )
-        return model
 
 
 def _own_tokenizer(path: Path) -> CodeTokenizer:
@@ -335,70 +258,3 @@ def _own_tokenizer(path: Path) -> CodeTokenizer:
         return CodeTokenizer.from_file(path)
     except Exception as error:  # the tokenizers library raises Exception itself
         raise ModelLoadError(f"{path} is no tokenizer that can be read ({error}); fetch it again") from error
-
-
-def _nf4(transformers: Any, device: str) -> Any:  # noqa: ANN401  (transformers is untyped)
-    if device == "cpu":
-        raise ConfigError("dtype nf4 needs a CUDA device and none is used; choose profile cpu or dtype int8")
-    require_bitsandbytes("nf4")
-    # The compute type defaults to float32, for which bitsandbytes has no 4-bit tensor-core kernel.
-    return transformers.BitsAndBytesConfig(
-        load_in_4bit=True,
-        bnb_4bit_quant_type="nf4",
-        bnb_4bit_use_double_quant=True,
-        bnb_4bit_compute_dtype=torch.bfloat16,
-    )
-
-
-def _quiet_transformers() -> Any:  # noqa: ANN401  (transformers is untyped)
-    import transformers
-
-    with suppress(ImportError):  # no public place
-        from transformers import modeling_gguf_pytorch_utils
-
-        # Reading a GGUF draws a bar that cannot be switched off: tqdm reads its settings when torch imports it.
-        modeling_gguf_pytorch_utils.tqdm = lambda tensors, **_: tensors
-    transformers.utils.logging.set_verbosity_error()
-    transformers.utils.logging.disable_progress_bar()
-    return transformers
-
-
-def _plain_config(config: Any) -> dict[str, Any]:  # noqa: ANN401  (transformers is untyped)
-    values = json.loads(config.to_json_string(use_diff=False))
-    values.pop("quantization_config", None)  # describes the GGUF file, not the converted weights
-    return {key: value for key, value in values.items() if value is not None}
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    """Write beside `path` and move into place, so that an interrupted conversion leaves nothing half-done."""
-    partial = path.with_name(f"{path.name}.partial")
-    try:
-        yield partial
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def _is_whole(path: Path) -> bool:
-    try:
-        inspect_safetensors(path)
-    except ModelLoadError:
-        return False
-    return True
-
-
-def _kept(path: Path, make: Callable[[], str]) -> dict[str, Any]:
-    """Return the JSON object kept at `path`, made now unless it is there and whole."""
-    with suppress(OSError, ValueError):
-        kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return kept
-    text = make()
-    _write(path, text)
-    made: dict[str, Any] = json.loads(text)
-    return made
-
-
-def _write(path: Path, text: str) -> None:
-    with _replacing(path) as partial:
-        partial.write_text(text, encoding="utf-8")

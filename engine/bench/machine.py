@@ -13,7 +13,7 @@ import psutil
 
 from engine.catalog import GIB
 from engine.errors import EngineError
-from engine.loader import find_source
+from engine.model_source import find_source
 from engine.models import LoadedModels
 from engine.processor import cpuinfo, processor_name
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.bench.peers import Peer, PeerJob, PeerRun, now, require_memory
 from engine.errors import ConfigError
-from engine.loader import find_source
+from engine.model_source import find_source
 
 FAMILY = "llama.cpp"
 LOOKUP_TOKENS = (2, 10)  # what the package's documentation names for a CPU, and its default

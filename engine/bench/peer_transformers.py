@@ -15,7 +15,8 @@ from torch import Tensor
 
 from engine.bench.peers import Peer, PeerJob, PeerRun, now, require_memory
 from engine.hf_forward import HfModel
-from engine.loader import find_source, load
+from engine.loader import load
+from engine.model_source import find_source
 
 FAMILY = "transformers"
 LOOKUP_TOKENS = 10  # of the library's documentation
