@@ -54,7 +54,7 @@ def costs_of(model: LoadedModel, most_rows: int) -> RowCosts:
         return RowCosts()
     if isinstance(model.network, MeasuredModel):
         return RowCosts(model.network.row_costs())
-    key = f"{platform.machine()} {processor_name()}, {torch.get_num_threads()} threads, torch {torch.__version__}"
+    key = machine_key()
     kept = _Kept(model.prepared / "costs.json" if model.prepared else None)
     points = kept.read(key)
     if points is None or quickest(model.network) < HASTE * points.get(1, inf):
@@ -62,6 +62,11 @@ def costs_of(model: LoadedModel, most_rows: int) -> RowCosts:
         kept.write(key, points)
         log.info("measured passes of %s: %s ms", model.name, {r: round(ms, 1) for r, ms in points.items()})
     return RowCosts(points)
+
+
+def machine_key() -> str:
+    """Say what the costs of a pass hold for."""
+    return f"{platform.machine()} {processor_name()}, {torch.get_num_threads()} threads, torch {torch.__version__}"
 
 
 def measure(network: ForwardModel, most_rows: int) -> dict[int, float]:

@@ -6,10 +6,8 @@ within a row, and keys are padded to whole blocks of 256, so that every sum over
 (MKL splits a sum by its length: with keys padded to 64, lengths of 192 gave other bits than 256 on an AVX2 machine).
 One formula serves all row counts: the smallest difference in a scale would flip a code.
 
-The RMS factor and the up projection's scale cancel in the quantised values, so they only enter row scales. RoPE is one
-complex product on adjacent pairs of q and k together: the rows of their weights were interleaved when the weights were
-prepared. Constant factors (1/127 of the activations, the softmax's scale) are in the packed weights' scales. A number
-in an operation on tensors costs another few microseconds, a third of a small operation, so constants are tensors here.
+RoPE is one complex product on adjacent pairs of q and k together: the rows of their weights were interleaved when the
+weights were prepared. Constant factors (1/127 of the activations, the softmax's scale) are in the packed weights.
 """
 
 from __future__ import annotations
@@ -20,12 +18,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from engine.arithmetic import Activations, Arithmetic, Linear
 from engine.exact_rows import exact_bmm, least_rows
-from engine.int8_linear import ACTIVATION_LEVELS, Linear
 from engine.kv_cache import KVCache
 
 KEY_BLOCK = 256  # scores cover whole blocks; probabilities x values is summed block by block
-TINY = 1e-30  # keeps an all-zero row from dividing by zero
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,16 +93,17 @@ class LeanModel:
         final_norm: Tensor,  # [hidden]
         head: Linear,  # [rows, hidden] -> [rows, vocab]
         rope: Tensor,  # [max_length, head_dim / 2] complex64
+        arithmetic: Arithmetic,
     ) -> None:
         self.shape = shape
         self.vocab_size = shape.vocab
         self.max_length = shape.max_length
         self._embedding = embedding
-        self._layers = layers
+        self.layers = layers
         self._final_norm = final_norm
-        self._head = head
+        self.head = head
         self._rope = rope
-        self._eps = torch.tensor([shape.eps])
+        self.arithmetic = arithmetic
 
     def new_cache(self) -> LeanCache:
         """Return an empty cache for this model."""
@@ -115,41 +113,31 @@ class LeanModel:
     def forward(self, ids: Sequence[int], cache: KVCache, last: int) -> Tensor:
         """Append `ids` to the cache and return the logits of the last `last` of them, float32 [last, vocab]."""
         assert isinstance(cache, LeanCache)
+        with self.arithmetic.passing(len(ids)):
+            return self._forward(ids, cache, last)
+
+    def _forward(self, ids: Sequence[int], cache: LeanCache, last: int) -> Tensor:
         start, rows = len(cache), len(ids)
         step = _Step(self.shape, cache, start, rows, self._rope)
+        between = self.arithmetic
         x = self._embedding[torch.tensor(ids)].float()
-        for index, layer in enumerate(self._layers):
-            x = self._attention(layer, x, step, index)
-            x = self._mlp(layer, x)
+        change: tuple[Tensor, Tensor] | None = None  # what the last product adds to x, and the scale of its rows
+        for index, layer in enumerate(self.layers):
+            x, q, scale = between.normed(x, change, layer.input_norm)
+            qkv = torch.addcmul(layer.qkv_bias, layer.qkv(q), scale)
+            q, scale = between.rounded(step.attend(index, qkv))
+            x, q, scale = between.normed(x, (layer.out(q), scale), layer.post_norm)
+            q, scale = between.gated(layer.gate_up(q), scale)
+            change = layer.down(q), scale
         cache.extend(ids)
-        q, scale = self._normed(x[rows - last :], self._final_norm)
+        assert change is not None
+        change = change[0][rows - last :], change[1][rows - last :]
+        _, q, scale = between.normed(x[rows - last :], change, self._final_norm)
         return self._logits(q, scale, cache)
 
-    def _logits(self, q: Tensor, scale: Tensor, cache: KVCache) -> Tensor:
-        """[rows, vocab] from normed and quantised rows [rows, hidden] and their scale [rows, 1]."""
-        return self._head(q).mul_(scale)
-
-    def _normed(self, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """RMS-norm and quantise rows [rows, hidden]: values within +-127 and the scale [rows, 1] that restores them."""
-        length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
-        inverse = torch.addcmul(self._eps, length, length, value=1 / self.shape.hidden).rsqrt_()
-        q, scale = _quantise(x * weight)
-        return q, scale.mul_(inverse)
-
-    def _attention(self, layer: LeanLayer, x: Tensor, step: _Step, index: int) -> Tensor:
-        q, scale = self._normed(x, layer.input_norm)
-        qkv = torch.addcmul(layer.qkv_bias, layer.qkv(q), scale)
-        attended = step.attend(index, qkv)
-        q, scale = _quantise(attended)
-        return torch.addcmul(x, layer.out(q), scale)
-
-    def _mlp(self, layer: LeanLayer, x: Tensor) -> Tensor:
-        width = self.shape.intermediate
-        q, scale = self._normed(x, layer.post_norm)
-        both = layer.gate_up(q)
-        gate = torch.nn.functional.silu(both[:, :width] * scale, inplace=True)
-        q, down_scale = _quantise(gate.mul_(both[:, width:]))
-        return torch.addcmul(x, layer.down(q), down_scale.mul_(scale))
+    def _logits(self, q: Activations, scale: Tensor, cache: KVCache) -> Tensor:
+        """[rows, vocab] from normed and rounded rows [rows, hidden] and their scale [rows, 1]."""
+        return self.head(q).mul_(scale)
 
 
 class _Step:
@@ -195,19 +183,7 @@ class _Step:
         return total
 
 
-def _quantise(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Scale each row of [rows, n] to +-127; return it and the row's largest size [rows, 1], for which 127 now stands.
-
-    The values stay float32: the linears round them.
-    """
-    largest = x.abs().amax(dim=-1, keepdim=True).clamp_min_(TINY)
-    return x * (_LEVELS / largest), largest
-
-
 def _rotate(x: Tensor, rope: Tensor) -> Tensor:
     """Rotate adjacent pairs of [rows, heads, head_dim] by complex [rows, 1, head_dim / 2]."""
     pairs = torch.view_as_complex(x.view(*x.shape[:-1], -1, 2))
     return torch.view_as_real(pairs * rope).flatten(-2)
-
-
-_LEVELS = torch.tensor([float(ACTIVATION_LEVELS)])

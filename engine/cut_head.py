@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from engine.arithmetic import LEVELS, Activations, Arithmetic, Linear
 from engine.cpu_forward import LeanLayer, LeanModel, LeanShape
-from engine.int8_linear import ACTIVATION_LEVELS, Linear
 from engine.kv_cache import KVCache
 
 COMMON = 32_768
@@ -32,19 +32,20 @@ class CutHeadModel(LeanModel):
         final_norm: Tensor,  # [hidden]
         common: Linear,  # [rows, hidden] -> [rows, COMMON]
         rope: Tensor,  # [max_length, head_dim / 2] complex64
+        arithmetic: Arithmetic,
         codes: Tensor,  # [vocab, hidden] int8, the whole head; may be memory-mapped
         scale: Tensor,  # [vocab]
         always: Sequence[int],
     ) -> None:
-        super().__init__(shape, embedding, layers, final_norm, common, rope)
+        super().__init__(shape, embedding, layers, final_norm, common, rope, arithmetic)
         self._codes, self._scale = codes, scale
         self._always = np.array([i for i in always if COMMON <= i < shape.vocab], dtype=np.int64)
 
-    def _logits(self, q: Tensor, scale: Tensor, cache: KVCache) -> Tensor:
+    def _logits(self, q: Activations, scale: Tensor, cache: KVCache) -> Tensor:
         read = np.asarray(cache.ids, dtype=np.int64)
         rare = torch.from_numpy(np.union1d(read[read >= COMMON], self._always))
-        out = torch.full((len(q), self.vocab_size), float("-inf"))
+        out = torch.full((len(scale), self.vocab_size), float("-inf"))
         out[:, :COMMON] = super()._logits(q, scale, cache)
-        own = (q * (scale / ACTIVATION_LEVELS)) @ self._codes[rare].float().t()
+        own = (self.arithmetic.floats(q) * (scale / LEVELS)) @ self._codes[rare].float().t()
         out[:, rare] = own * self._scale[rare]
         return out

@@ -16,7 +16,7 @@ from engine.catalog import GIB, detect_machine, load_catalog, resolve_profile
 from engine.gpu import card
 from engine.pull import describe
 
-PACKAGES = ("foretype", "torch", "transformers", "bitsandbytes", "pygls", "tokenizers", "gguf")
+PACKAGES = ("foretype", "torch", "transformers", "bitsandbytes", "pygls", "tokenizers", "gguf", "llvmlite")
 CARD_PACKAGES = ("bitsandbytes", "triton")
 
 
@@ -24,11 +24,11 @@ def examine(models: Path) -> dict[str, Any]:
     """Collect the report as plain data; sizes in bytes and GiB."""
     import torch
 
-    from engine.int8_linear import choose_backend
+    from engine.codecs import choose_codec
 
     machine = detect_machine()
+    codec = choose_codec()
     profile, why = resolve_profile("auto")
-    backend = choose_backend()
     return {
         "device": machine.device,
         "processor": torch.backends.cpu.get_cpu_capability(),
@@ -38,7 +38,7 @@ def examine(models: Path) -> dict[str, Any]:
         "free_memory_gib": round(psutil.virtual_memory().available / GIB, 1),
         "vram_gib": machine.vram_gib,
         "card": _card(),
-        "int8": {"backend": backend.name, "levels": backend.levels},
+        "int8": {"codec": codec.name, "how": codec.how},
         "platform": platform.platform(),
         "python": platform.python_version(),
         "versions": {name: _version(name) for name in PACKAGES},
@@ -82,7 +82,7 @@ def print_report(report: dict[str, Any], console: Console) -> None:
     rows = {
         "device": f"{report['device']} ({report['processor']}, {report['threads']} of {report['cores']} cores)",
         "memory": f"{report['free_memory_gib']} of {report['memory_gib']} GiB free",
-        "int8": f"{int8['backend']}, weight codes within ±{int8['levels']}",
+        "int8": int8["how"],
         "system": f"{report['platform']}, Python {report['python']}",
         "versions": ", ".join(f"{name} {version or 'missing'}" for name, version in report["versions"].items()),
         "auto": f"{report['auto']['profile']}: {report['auto']['why']}",

@@ -40,6 +40,20 @@ def _least_rows(kv_heads: int, group: int, head_dim: int, threads: int) -> int:
     return FALLBACK
 
 
+@cache
+def threads_show(threads: int) -> bool:
+    """Whether a product of many rows has other bits on so many threads than on one."""
+    generator = torch.Generator().manual_seed(0)
+    a, b = (torch.randn(2, size, 128, generator=generator) for size in (6 * MANY, KEYS))
+    found = []
+    for number in (threads, 1):
+        torch.set_num_threads(number)
+        scores = torch.bmm(a, b.transpose(1, 2))
+        found.append((scores, torch.bmm(scores, b)))
+    torch.set_num_threads(threads)
+    return not all(torch.equal(*pair) for pair in zip(*found, strict=True))
+
+
 def _agrees(q: Tensor, keys: Tensor, values: Tensor, group: int, least: int) -> bool:
     scores = torch.bmm(q, keys)
     mixed = torch.bmm(scores, values)

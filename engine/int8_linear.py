@@ -25,13 +25,11 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from engine.arithmetic import LEVELS, Linear
+
 log = logging.getLogger(__name__)
 
 BackendName = Literal["fbgemm", "onednn", "float"]
-Linear = Callable[[Tensor], Tensor]
-"""Maps activations [rows, in], float32 within -127..127, to [rows, out]: rounded activations x codes x scale."""
-
-ACTIVATION_LEVELS = 127
 ZERO_POINT = 128  # activations travel as uint8
 PIECE = 20_480  # rows of a weight that are packed at a time
 
@@ -94,7 +92,7 @@ def _pack_onednn(codes: Tensor, scale: Tensor) -> Linear:
 
 
 def _pack_float(codes: Tensor, scale: Tensor) -> Linear:
-    block = 2**24 // (ACTIVATION_LEVELS * ACTIVATION_LEVELS)  # partial sums stay integers that float32 holds
+    block = 2**24 // (LEVELS * LEVELS)  # partial sums stay integers that float32 holds
     blocks = [part.float().t().contiguous() for part in torch.split(codes, block, dim=1)]
     starts = range(0, codes.shape[1], block)
 
@@ -124,7 +122,7 @@ def choose_backend() -> Backend:
         candidates = [b for name in ("fbgemm", "onednn") if (b := _exact_form(name)) is not None]
     if not candidates:
         log.warning("no fast integer product is exact on this processor; using the slower float form")
-        return Backend("float", ACTIVATION_LEVELS)
+        return Backend("float", LEVELS)
     chosen = min(candidates, key=_cost)
     log.info("int8 backend %s, weight codes within +-%d", chosen.name, chosen.levels)
     return chosen

@@ -12,7 +12,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,14 +23,15 @@ from safetensors.torch import save_file
 
 from engine import prepare
 from engine.catalog import GIB
+from engine.codecs import choose_codec
 from engine.config import Dtype
 from engine.core import LoadStep
 from engine.errors import EngineError, ModelLoadError, OutOfMemory, is_out_of_memory
+from engine.gguf_codes import GgufCodes
 from engine.gpu.build import folder_model
 from engine.gpu.placing import Placing
 from engine.gpu.shape import ModelShape
 from engine.hf_reader import end_ids, plain_config, read_module, transformers_module
-from engine.int8_linear import choose_backend
 from engine.kept_files import is_whole, kept_json, replacing, write_text
 from engine.model import ForwardModel
 from engine.model_source import Source, find_source
@@ -205,20 +206,26 @@ class _Loading:
         return CodeTokenizer(kept_json(self._prepared / "tokenizer.json", convert))
 
     def _int8(self, ends: frozenset[int]) -> ForwardModel:
-        backend = choose_backend()
-        path = self._prepared / f"int8-{backend.levels}.safetensors"
-        if not prepare.is_current(path, backend):
-            self._say(f"converting {self._name} to int8, once (about a minute)")
+        codec = choose_codec()
+        path = self._prepared / f"{codec.name}.safetensors"
+        if not prepare.is_current(path, codec):
+            self._say(f"converting {self._name} to int8, once (a minute or two)")
             self._require_memory(CONVERTING * sum(file.stat().st_size for file in self._source.files))
             model = read_module(self._source, "bfloat16")
             with replacing(path) as partial:
-                prepare.prepare(model, backend, partial)
+                prepare.prepare(model, codec, partial, self._gguf_codes())
+            for older in set(self._prepared.glob("int8-*.safetensors")) - {path}:
+                with suppress(OSError):  # where it is in use it stays
+                    older.unlink()  # what another version made takes gigabytes
         self._require_memory(path.stat().st_size)
 
         def progress(done: float) -> None:
             self._say(f"loading {self._name}", done)
 
-        return prepare.read_lean(path, backend, progress, ends if self._drafts else None)
+        return prepare.read_lean(path, codec, progress, ends if self._drafts else None)
+
+    def _gguf_codes(self) -> GgufCodes | None:
+        return GgufCodes(self._source.path) if self._source.gguf else None
 
     def _require_memory(self, needed: float) -> None:
         """Refuse to begin what would push other programs, or another window's engine, out of memory."""

@@ -1,7 +1,7 @@
-"""From a transformers model of the Llama family to prepared int8 weights, and from those to a LeanModel.
+"""From a transformers model of the Llama family to prepared integer weights, and from those to a LeanModel.
 
-Prepared weights are one safetensors file: int8 codes and scales of fused linears, norms, the embedding, the rotation
-frequencies, and the sizes as metadata. Reading it takes seconds where converting a GGUF takes a minute.
+Prepared weights are one safetensors file: the codes of fused linears as a codec wants them, norms, the embedding, the
+rotation frequencies, and the sizes as metadata. Reading it takes seconds where converting a GGUF takes a minute.
 """
 
 from __future__ import annotations
@@ -18,14 +18,18 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from engine.arithmetic import Linear
+from engine.codecs import Codec, Piece
 from engine.cpu_forward import LeanLayer, LeanModel, LeanShape
 from engine.cut_head import COMMON, CutHeadModel
-from engine.int8_linear import ACTIVATION_LEVELS, Backend, Linear, quantise_weight
+from engine.gguf_codes import GgufCodes
+from engine.int8_linear import quantise_weight
 
-FORMAT = "1"  # raise it when the file's meaning or `lean_obstacle` changes: what is older is then prepared anew
+FORMAT = "2"  # raise it when the file's meaning or `lean_obstacle` changes: what is older is then prepared anew
 FAMILY = ("qwen2", "llama", "mistral")
 LINEARS = ("qkv", "out", "gate_up", "down")
 SUPPORTED_ROPE = ("default", "linear", "llama3")
+HEAD_LEVELS = 127  # of the codes by which a draft model scores its rare ids
 
 
 def lean_obstacle(config: Any) -> str | None:  # noqa: ANN401  (transformers configurations are untyped)
@@ -46,14 +50,15 @@ def lean_obstacle(config: Any) -> str | None:  # noqa: ANN401  (transformers con
         return "biases in the MLP"
     if config.model_type != "qwen2" and getattr(config, "attention_bias", False):
         return "a bias on the attention output"
-    if config.hidden_size % 32 or config.intermediate_size % 32 or head_dim % 16:
+    attended = config.num_attention_heads * head_dim
+    if any(width % 32 for width in (config.hidden_size, config.intermediate_size, attended)) or head_dim % 16:
         return "widths that are no multiple of 32"
     return None
 
 
 @torch.inference_mode()
-def prepare(model: nn.Module, backend: Backend, path: Path) -> None:
-    """Quantise a transformers causal model and write it to `path`."""
+def prepare(model: nn.Module, codec: Codec, path: Path, gguf: GgufCodes | None = None) -> None:
+    """Encode a transformers causal model and write it to `path`; codes a GGUF file has already are taken over."""
     config: Any = model.config
     shape = LeanShape(**sizes_of(config))
     state = model.state_dict()
@@ -62,12 +67,17 @@ def prepare(model: nn.Module, backend: Backend, path: Path) -> None:
     rotary: Any = model.get_submodule("model.rotary_emb")
     tensors["inv_freq"] = rotary.inv_freq.float()
     head = state.get("lm_head.weight", state["model.embed_tokens.weight"])
-    tensors["head.codes"], tensors["head.scale"] = quantise_weight(head, backend.levels)
+    tensors["rare.codes"], tensors["rare.scale"] = quantise_weight(head, HEAD_LEVELS)
+    found = gguf or GgufCodes()
+    tensors |= codec.encode("head", [Piece(head, found.of("output.weight"))])
     for index in range(shape.layers):
-        tensors.update(_prepare_layer(state, f"model.layers.{index}.", f"layers.{index}.", shape, backend))
+        at = f"layers.{index}."
+        tensors.update(_floats(state, index, at, shape))
+        for name, pieces in _pieces(state, index, shape, found).items():
+            tensors |= codec.encode(at + name, pieces)
     metadata = {
         "format": FORMAT,
-        "levels": str(backend.levels),
+        "codec": codec.name,
         "shape": json.dumps(asdict(shape)),
         "rope_scaling": str(float(getattr(rotary, "attention_scaling", 1.0))),
     }
@@ -89,29 +99,32 @@ def sizes_of(config: Any) -> dict[str, Any]:  # noqa: ANN401  (transformers is u
     }
 
 
-def _prepare_layer(
-    state: dict[str, Tensor], source: str, target: str, shape: LeanShape, backend: Backend
-) -> Iterator[tuple[str, Tensor]]:
-    def read(name: str) -> Tensor:
-        return state[source + name].float()
+def _pieces(state: dict[str, Tensor], index: int, shape: LeanShape, gguf: GgufCodes) -> dict[str, list[Piece]]:
+    """Return what each fused linear of a layer is put together from; the softmax's scale is in the queries."""
 
-    rotated = [
-        _interleave(read(f"self_attn.{name}_proj.weight"), count, shape.head_dim)
-        for name, count in (("q", shape.heads), ("k", shape.kv_heads))
-    ]
-    fused = {
-        "qkv": torch.cat([*rotated, read("self_attn.v_proj.weight")]),
-        "out": read("self_attn.o_proj.weight"),
-        "gate_up": torch.cat([read("mlp.gate_proj.weight"), read("mlp.up_proj.weight")]),
-        "down": read("mlp.down_proj.weight"),
+    def piece(name: str, short: str, factor: float = 1.0, heads: int = 0) -> Piece:
+        weight = state[f"model.layers.{index}.{name}_proj.weight"].float()
+        order = _interleaved(heads, shape.head_dim) if heads else torch.arange(len(weight))
+        codes = gguf.of(f"blk.{index}.{short}.weight")
+        return Piece(weight[order], codes.rows(order.numpy()) if codes else None, factor)
+
+    return {
+        "qkv": [
+            piece("self_attn.q", "attn_q", shape.head_dim**-0.5, shape.heads),
+            piece("self_attn.k", "attn_k", heads=shape.kv_heads),
+            piece("self_attn.v", "attn_v"),
+        ],
+        "out": [piece("self_attn.o", "attn_output")],
+        "gate_up": [piece("mlp.gate", "ffn_gate"), piece("mlp.up", "ffn_up")],
+        "down": [piece("mlp.down", "ffn_down")],
     }
-    for name, weight in fused.items():
-        codes, scale = quantise_weight(weight, backend.levels)
-        yield f"{target}{name}.codes", codes
-        yield f"{target}{name}.scale", scale
+
+
+def _floats(state: dict[str, Tensor], index: int, target: str, shape: LeanShape) -> Iterator[tuple[str, Tensor]]:
+    source = f"model.layers.{index}."
     yield target + "qkv_bias", _fused_bias(state, source, shape)
-    yield target + "input_norm", read("input_layernorm.weight")
-    yield target + "post_norm", read("post_attention_layernorm.weight")
+    yield target + "input_norm", state[source + "input_layernorm.weight"].float()
+    yield target + "post_norm", state[source + "post_attention_layernorm.weight"].float()
 
 
 def _fused_bias(state: dict[str, Tensor], source: str, shape: LeanShape) -> Tensor:
@@ -119,35 +132,35 @@ def _fused_bias(state: dict[str, Tensor], source: str, shape: LeanShape) -> Tens
     for name, heads in (("q", shape.heads), ("k", shape.kv_heads), ("v", shape.kv_heads)):
         bias = state.get(f"{source}self_attn.{name}_proj.bias")
         flat = torch.zeros(heads * shape.head_dim) if bias is None else bias.float()
-        parts.append(flat if name == "v" else _interleave(flat[:, None], heads, shape.head_dim)[:, 0])
+        parts.append(flat if name == "v" else flat[_interleaved(heads, shape.head_dim)])
+    parts[0] = parts[0] * shape.head_dim**-0.5
     return torch.cat(parts)
 
 
-def _interleave(weight: Tensor, heads: int, head_dim: int) -> Tensor:
-    """Reorder rows [heads head_dim, in] so that the two halves RoPE pairs up come to stand side by side."""
-    halves = weight.view(heads, 2, head_dim // 2, -1)
-    return halves.transpose(1, 2).reshape(heads * head_dim, -1)
+def _interleaved(heads: int, head_dim: int) -> Tensor:
+    """Return the order of rows in which the two halves of a head that RoPE pairs up stand side by side."""
+    return torch.arange(heads * head_dim).view(heads, 2, head_dim // 2).transpose(1, 2).flatten()
 
 
-def is_current(path: Path, backend: Backend) -> bool:
+def is_current(path: Path, codec: Codec) -> bool:
     """Whether `path` holds prepared weights that this code and this processor can use."""
     if not path.is_file():
         return False
     try:
         with safe_open(path, "pt") as file:
             metadata = file.metadata() or {}
-            return metadata["format"] == FORMAT and int(metadata["levels"]) <= backend.levels
+            return metadata["format"] == FORMAT and codec.reads(metadata["codec"])
     except Exception:  # cut off, of another make, or no such file at all
         return False
 
 
 def read_lean(
     path: Path,
-    backend: Backend,
+    codec: Codec,
     progress: Callable[[float], None] = lambda _: None,
     ends: Collection[int] | None = None,
 ) -> LeanModel:
-    """Pack the prepared weights of `path` for the forward pass; `progress` hears how far it is, 0 to 1.
+    """Bring the prepared weights of `path` into memory for the forward pass; `progress` hears how far it is, 0 to 1.
 
     With `ends`, the ids that end a text, it becomes a draft model whose head is cut to common ids, those it has read,
     and these.
@@ -158,43 +171,31 @@ def read_lean(
         cut = ends is not None and shape.vocab > COMMON
 
         def linear(name: str, rows: int | None = None) -> Future[Linear]:
-            scale = file.get_tensor(f"{name}.scale")[:rows] / ACTIVATION_LEVELS
-            if name.endswith(".qkv"):
-                _scale_queries(scale, shape)
-            return pool.submit(backend.pack, file.get_tensor(f"{name}.codes")[:rows], scale)
+            return pool.submit(codec.decode, name, file.get_tensor, rows)
 
         parts = [[linear(f"layers.{index}.{name}") for name in LINEARS] for index in range(shape.layers)]
         head = linear("head", COMMON if cut else None)
         layers = []
         for index, part in enumerate(parts):
             progress(index / shape.layers)
-            layers.append(_layer(file, f"layers.{index}.", part, shape))
+            layers.append(_layer(file, f"layers.{index}.", part))
         rope = _rope(file.get_tensor("inv_freq"), shape.max_length, float(metadata["rope_scaling"]))
+        arithmetic = codec.arithmetic(shape.eps)
         embedding, final_norm = file.get_tensor("embedding"), file.get_tensor("final_norm")
         if not cut:
-            return LeanModel(shape, embedding, layers, final_norm, head.result(), rope)
-        whole = file.get_tensor("head.codes"), file.get_tensor("head.scale")
-        return CutHeadModel(shape, embedding, layers, final_norm, head.result(), rope, *whole, sorted(ends or ()))
+            return LeanModel(shape, embedding, layers, final_norm, head.result(), rope, arithmetic)
+        whole = file.get_tensor("rare.codes"), file.get_tensor("rare.scale")
+        return CutHeadModel(
+            shape, embedding, layers, final_norm, head.result(), rope, arithmetic, *whole, sorted(ends or ())
+        )
 
 
-def _scale_queries(rows: Tensor, shape: LeanShape) -> None:
-    """Put the softmax's scale into the queries' part of a fused scale or bias, in place."""
-    rows[: shape.heads * shape.head_dim] *= shape.head_dim**-0.5
-
-
-def _layer(
-    file: Any,  # noqa: ANN401  (safetensors is untyped)
-    at: str,
-    parts: Sequence[Future[Linear]],
-    shape: LeanShape,
-) -> LeanLayer:
-    bias = file.get_tensor(at + "qkv_bias")
-    _scale_queries(bias, shape)
+def _layer(file: Any, at: str, parts: Sequence[Future[Linear]]) -> LeanLayer:  # noqa: ANN401  (safetensors is untyped)
     qkv, out, gate_up, down = (part.result() for part in parts)
     return LeanLayer(
         input_norm=file.get_tensor(at + "input_norm"),
         qkv=qkv,
-        qkv_bias=bias,
+        qkv_bias=file.get_tensor(at + "qkv_bias"),
         out=out,
         post_norm=file.get_tensor(at + "post_norm"),
         gate_up=gate_up,

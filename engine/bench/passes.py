@@ -15,8 +15,7 @@ from rich.box import SIMPLE_HEAD
 from rich.progress import Progress
 from rich.table import Table
 
-from engine.cpu_forward import LeanShape
-from engine.int8_linear import Linear, choose_backend
+from engine.cpu_forward import LeanModel
 from engine.kv_cache import KVCache
 from engine.loader import LoadedModel
 from engine.model import ForwardModel
@@ -24,7 +23,6 @@ from engine.model import ForwardModel
 ROWS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 BASE = 512  # tokens in the cache before a pass
 CHUNKS = (64, 128, 256)
-DISTINCT = 4  # layers packed for the linears alone: enough that no cache holds them
 
 
 @dataclass(slots=True)
@@ -66,9 +64,8 @@ def measure_passes(role: str, model: LoadedModel, repeats: int, progress: Progre
     model.network.forward(ids[:base], cache, 1)
     _alternate(found.passes, {n: _pass_of(model.network, cache, ids, base, n) for n in ROWS}, repeats)
     progress.advance(task)
-    shape = getattr(model.network, "shape", None)
-    if isinstance(shape, LeanShape):
-        _alternate(found.linears, linears_alone(shape), repeats)
+    if isinstance(model.network, LeanModel):
+        _alternate(found.linears, linears_alone(model.network), repeats)
     progress.advance(task)
     _measure_prefill(found, model.network, ids[:base], repeats)
     progress.advance(task)
@@ -110,41 +107,24 @@ def _prefill_of(network: ForwardModel, ids: Sequence[int], chunk: int) -> Callab
     return action
 
 
-def linears_alone(shape: LeanShape) -> dict[int, Callable[[], float]]:
-    """Return, by rows, what times the integer products of one whole pass and nothing else.
-
-    Codes are random: cost does not depend on them. A few layers' products stand for all, in turn.
-    """
-    widths = [
-        (shape.hidden, (shape.heads + 2 * shape.kv_heads) * shape.head_dim),
-        (shape.heads * shape.head_dim, shape.hidden),
-        (shape.hidden, 2 * shape.intermediate),
-        (shape.intermediate, shape.hidden),
-    ]
-    layers = [[_random_linear(*width) for width in widths] for _ in range(min(DISTINCT, shape.layers))]
-    head = _random_linear(shape.hidden, shape.vocab)
-    return {rows: _linears_of(shape, layers, head, rows) for rows in ROWS}
+def linears_alone(network: LeanModel) -> dict[int, Callable[[], float]]:
+    """Return, by rows, what times the integer products of one whole pass, with the rounding of their rows."""
+    return {rows: _linears_of(network, rows) for rows in ROWS}
 
 
-def _random_linear(width: int, out: int) -> Linear:
-    backend = choose_backend()
-    codes = torch.randint(-backend.levels, backend.levels + 1, (out, width), dtype=torch.int8)
-    return backend.pack(codes, torch.ones(out))
-
-
-def _linears_of(shape: LeanShape, layers: list[list[Linear]], head: Linear, rows: int) -> Callable[[], float]:
-    inputs = [
-        torch.randint(-127, 128, (rows, width)).float()
-        for width in (shape.hidden, shape.heads * shape.head_dim, shape.hidden, shape.intermediate)
-    ]
+def _linears_of(network: LeanModel, rows: int) -> Callable[[], float]:
+    shape, arithmetic = network.shape, network.arithmetic
+    widths = (shape.hidden, shape.heads * shape.head_dim, shape.hidden, shape.intermediate)
+    inputs = [torch.randint(-127, 128, (rows, width)).float() for width in widths]
 
     @torch.inference_mode()
     def action() -> float:
         began = time.perf_counter()
-        for number in range(shape.layers):
-            for linear, x in zip(layers[number % len(layers)], inputs, strict=True):
-                linear(x)
-        head(inputs[0])
+        with arithmetic.passing(rows):
+            for layer in network.layers:
+                for linear, x in zip((layer.qkv, layer.out, layer.gate_up, layer.down), inputs, strict=True):
+                    linear(arithmetic.rounded(x)[0])
+            network.head(arithmetic.rounded(inputs[0])[0])
         return (time.perf_counter() - began) * 1e3
 
     return action

@@ -54,7 +54,7 @@ def test_what_was_measured_in_a_slow_moment_is_measured_again(model):
 def test_another_number_of_threads_is_measured_anew(model, monkeypatch):
     """What was kept for one number of threads says nothing about another, and stays beside it."""
     costs_of(model, 17)
-    monkeypatch.setattr(calibration.torch, "get_num_threads", lambda: 99)
+    monkeypatch.setattr(calibration, "machine_key", lambda: "99 threads")
     costs_of(model, 17)
     assert len(json.loads((model.prepared / "costs.json").read_text())) == 2
 

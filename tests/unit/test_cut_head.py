@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from engine import cut_head, prepare
-from engine.int8_linear import choose_backend
+from engine.codecs import choose_codec
 from engine.loader import load
 from tests.tiny_models import quietly
 
@@ -20,7 +20,7 @@ def pair(tiny, tmp_path, monkeypatch):
     for module in (cut_head, prepare):
         monkeypatch.setattr(module, "COMMON", COMMON)
     (weights,) = loaded.prepared.glob("int8-*.safetensors")
-    return loaded.network, prepare.read_lean(weights, choose_backend(), ends={7, 260})
+    return loaded.network, prepare.read_lean(weights, choose_codec(), ends={7, 260})
 
 
 def logits(network, ids, last=2):

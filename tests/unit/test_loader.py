@@ -16,10 +16,11 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from engine import prepare
+from engine.codecs import ChannelCodec, choose_codec
 from engine.config import EngineConfig
 from engine.core import CompletionRequest
 from engine.errors import ConfigError, ModelLoadError, OutOfMemory
-from engine.int8_linear import Backend, choose_backend
+from engine.int8_linear import Backend
 from engine.load_report import once_each
 from engine.loader import load
 from engine.models import load_models
@@ -177,11 +178,11 @@ def _relabel(**labels: str | None):
         _garble,
         _relabel(format="0"),
         _relabel(format=None),
-        _relabel(levels="255"),
-        _relabel(levels=None),
-        _relabel(levels="many"),
+        _relabel(codec="int8-255"),
+        _relabel(codec=None),
+        _relabel(codec="int8-many"),
     ],
-    ids=["cut", "empty", "garbled", "older", "unlabelled", "too-many-levels", "no-levels", "odd-levels"],
+    ids=["cut", "empty", "garbled", "older", "unlabelled", "too-many-levels", "no-codec", "odd-levels"],
 )
 def test_a_spoilt_prepared_copy_is_made_again(tiny, models, spoil):
     """A prepared file that is cut, garbled or of another make is converted anew, and the user waits but once."""
@@ -191,7 +192,7 @@ def test_a_spoilt_prepared_copy_is_made_again(tiny, models, spoil):
     heard = []
     assert torch.equal(logits(load(str(tiny), "int8", models, words_into(heard)).network, [1, 2, 3]), good)
     assert any("converting" in line for line in heard)
-    assert prepare.is_current(kept, choose_backend())
+    assert prepare.is_current(kept, choose_codec())
 
 
 def test_spoilt_notes_of_a_prepared_copy_are_made_again(own, models):
@@ -207,9 +208,9 @@ def test_fewer_levels_suit_every_processor(tiny, models):
     load(str(tiny), "int8", models, quietly)
     (kept,) = prepared(models, "int8-*.safetensors")
     for levels, allowed in ((63, 127), (63, 63), (127, 127)):
-        _relabel(levels=str(levels))(kept)
-        assert prepare.is_current(kept, Backend("float", allowed))
-    assert not prepare.is_current(kept, Backend("float", 63))
+        _relabel(codec=f"int8-{levels}")(kept)
+        assert prepare.is_current(kept, ChannelCodec(Backend("float", allowed)))
+    assert not prepare.is_current(kept, ChannelCodec(Backend("float", 63)))
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])

@@ -7,6 +7,8 @@ import random
 import pytest
 import torch
 
+from engine import loader
+from engine.codecs import ChannelCodec, GroupCodec, choose_codec
 from engine.int8_linear import Backend, choose_backend, quantise_weight
 from engine.kv_cache import KVCache
 from engine.loader import load
@@ -15,9 +17,15 @@ from engine.model import ModelRunner
 MIX = [3, 5, 7, 1, 13, 9, 11, 15]
 
 
-@pytest.fixture(scope="module")
-def network(tiny, tmp_path_factory):
-    return load(str(tiny), "int8", tmp_path_factory.mktemp("cache") / "models", lambda _: None).network
+@pytest.fixture(scope="module", params=["kernels", "operators"])
+def network(request, tiny, tmp_path_factory):
+    """A tiny model on the compiled kernels, and on torch's operators, which run where those do not."""
+    codec = ChannelCodec(choose_backend()) if request.param == "operators" else choose_codec()
+    if request.param == "kernels" and not isinstance(codec, GroupCodec):
+        pytest.skip("no compiled kernels on this processor")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loader, "choose_codec", lambda: codec)
+        return load(str(tiny), "int8", tmp_path_factory.mktemp("cache") / "models", lambda _: None).network
 
 
 def logits_in(network, ids: list[int], sizes: list[int]) -> torch.Tensor:

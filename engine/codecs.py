@@ -1,0 +1,150 @@
+"""Two ways to keep a linear's weight as integers, and to multiply with it: by groups of inputs, or by whole channels.
+
+Compiled kernels read weights in groups, with the codes a GGUF file has where it has them (see kernel_ir). Where they
+cannot run, torch's own operators multiply int8 codes of whole output channels (see int8_linear).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from engine.arithmetic import LEVELS, Arithmetic, Linear, TorchArithmetic
+from engine.group_codes import GroupCodes, quantise
+from engine.int8_linear import Backend, choose_backend, quantise_weight
+from engine.kernel_ir import GROUP, STRIDE, TILE
+from engine.kernels import KernelArithmetic, Kernels, Part, aligned, find_kernels, pack
+
+Read = Callable[[str], Tensor]
+"""Returns a tensor of the prepared file by its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some output channels of a linear: a weight [out, in], its codes where a file has them, a factor on results."""
+
+    weight: Tensor
+    codes: GroupCodes | None = None
+    factor: float = 1.0
+
+
+class Codec(Protocol):
+    """Keeps linears and brings them back."""
+
+    @property
+    def name(self) -> str:
+        """What the prepared file is called by."""
+        ...
+
+    @property
+    def how(self) -> str:
+        """Say in a few words how it multiplies, for people."""
+        ...
+
+    def reads(self, name: str) -> bool:
+        """Whether it understands a file that the codec of this name wrote."""
+        ...
+
+    def encode(self, name: str, pieces: Sequence[Piece]) -> dict[str, Tensor]:
+        """Return the tensors that keep a linear under its name."""
+        ...
+
+    def decode(self, name: str, read: Read, rows: int | None = None) -> Linear:
+        """Return the linear, or its first `rows` output channels; its results are divided by 127."""
+        ...
+
+    def arithmetic(self, eps: float) -> Arithmetic:
+        """Return what computes between its linears."""
+        ...
+
+
+class GroupCodec:
+    """Codes by groups of 32 inputs, for the compiled kernels."""
+
+    name = "int8-groups"
+    how = "compiled kernels, 4-bit and 7-bit codes in groups of 32"
+
+    def __init__(self, kernels: Kernels) -> None:
+        self._kernels = kernels
+
+    def reads(self, name: str) -> bool:
+        """Whether it is a file of its own."""
+        return name == self.name
+
+    def encode(self, name: str, pieces: Sequence[Piece]) -> dict[str, Tensor]:
+        """Neighbours of one kind are kept as one."""
+        kept: dict[str, Tensor] = {}
+        for at, (codes, factor) in enumerate(_merged(pieces)):
+            facts = [codes.bits, *codes.codes.shape, factor]
+            kept[f"{name}.{at}"] = torch.from_numpy(pack(codes.codes, codes.scale, codes.offset, codes.bits))
+            kept[f"{name}.{at}.facts"] = torch.tensor(facts, dtype=torch.float64)
+        kept[f"{name}.parts"] = torch.tensor(at + 1)
+        return kept
+
+    def decode(self, name: str, read: Read, rows: int | None = None) -> Linear:
+        """Copy what is kept into memory of its own."""
+        parts, inputs = [], 0
+        for at in range(int(read(f"{name}.parts"))):
+            bits, channels, inputs, factor = read(f"{name}.{at}.facts").tolist()
+            channels = min(int(channels), rows or int(channels))
+            stored = read(f"{name}.{at}").numpy()
+            size = -(-channels // TILE) * int(inputs) // GROUP * STRIDE[int(bits)]
+            packed = aligned(size)
+            packed[:] = stored[:size]
+            parts.append(Part(int(bits), packed, channels, factor / LEVELS))
+        return self._kernels.linear(parts, int(inputs))
+
+    def arithmetic(self, eps: float) -> Arithmetic:
+        """Use compiled kernels, too."""
+        return KernelArithmetic(self._kernels, eps)
+
+
+def _merged(pieces: Sequence[Piece]) -> list[tuple[GroupCodes, float]]:
+    merged: list[tuple[GroupCodes, float]] = []
+    for piece in pieces:
+        codes = piece.codes or quantise(piece.weight.float().numpy())
+        if merged and merged[-1][1] == piece.factor and merged[-1][0].bits == codes.bits:
+            merged[-1] = (merged[-1][0].followed_by(codes), piece.factor)
+        else:
+            merged.append((codes, piece.factor))
+    return merged
+
+
+class ChannelCodec:
+    """int8 codes by output channel, for torch's operators."""
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+        self.name = f"int8-{backend.levels}"
+        self.how = f"torch's {backend.name}, codes within ±{backend.levels} by channel"
+
+    def reads(self, name: str) -> bool:
+        """Whether no code is larger than is exact here."""
+        kind, _, levels = name.partition("-")
+        return kind == "int8" and levels.isdigit() and int(levels) <= self.backend.levels
+
+    def encode(self, name: str, pieces: Sequence[Piece]) -> dict[str, Tensor]:
+        """Quantise the pieces together."""
+        codes, scale = quantise_weight(torch.cat([piece.weight for piece in pieces]), self.backend.levels)
+        factors = torch.cat([torch.full((len(piece.weight),), piece.factor) for piece in pieces])
+        return {f"{name}.codes": codes, f"{name}.scale": scale * factors}
+
+    def decode(self, name: str, read: Read, rows: int | None = None) -> Linear:
+        """Pack for the operator."""
+        return self.backend.pack(read(f"{name}.codes")[:rows], read(f"{name}.scale")[:rows] / LEVELS)
+
+    def arithmetic(self, eps: float) -> Arithmetic:
+        """Use torch's operators, too."""
+        return TorchArithmetic(eps)
+
+
+@cache
+def choose_codec() -> Codec:
+    """Take the compiled kernels where they run, else the fastest exact operator of torch."""
+    kernels = find_kernels()
+    return GroupCodec(kernels) if kernels else ChannelCodec(choose_backend())

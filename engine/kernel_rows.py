@@ -1,0 +1,228 @@
+"""The kernels between two products, as LLVM assembly: norms, the gate, and rounding activations to int8 codes.
+
+A row is worked on alone and always in the same order, so its bits do not depend on the rows beside it. All leave codes
+within +-127, a sum of codes for each group of 32, and the row's scale: the size for which 127 stands.
+"""
+
+from __future__ import annotations
+
+from engine.kernel_ir import GROUP
+
+TINY = "0x39B4484C00000000"  # about 1e-30: keeps an all-zero row from dividing by zero
+LEVELS = "1.270000e+02"
+V = f"<{GROUP} x float>"  # one group at a time
+
+# exp of numbers between -87 and 88 after Cephes (expf): 2^n times a polynomial of the rest
+_LOWEST, _HIGHEST = "0xC055C00000000000", "0x4056000000000000"  # -87, 88
+_LOG2E, _LN2_HIGH, _LN2_LOW = "0x3FF7154760000000", "0xBFE6300000000000", "0x3F2BD01060000000"
+_POLYNOMIAL = (
+    "0x3F2A0D2CE0000000",
+    "0x3F56E879C0000000",
+    "0x3F81112100000000",
+    "0x3FA5553820000000",
+    "0x3FC5555540000000",
+    "0x3FE0000000000000",
+)
+
+
+def source() -> str:
+    """Return the functions; they stand in one module with those of kernel_ir."""
+    return "\n".join([_DECLARATIONS, _exp(), _QUANTISE_ROW, _NORMED, _GATED, _ROUNDED])
+
+
+def _splat(value: str) -> str:
+    return f"<{', '.join([f'float {value}'] * GROUP)}>"
+
+
+_DECLARATIONS = f"""
+declare {V} @llvm.fma.v{GROUP}f32({V}, {V}, {V})
+declare {V} @llvm.fabs.v{GROUP}f32({V})
+declare {V} @llvm.maxnum.v{GROUP}f32({V}, {V})
+declare {V} @llvm.minnum.v{GROUP}f32({V}, {V})
+declare float @llvm.vector.reduce.fadd.v{GROUP}f32(float, {V})
+declare float @llvm.vector.reduce.fmax.v{GROUP}f32({V})
+declare float @llvm.maxnum.f32(float, float)
+declare float @llvm.sqrt.f32(float)"""
+
+
+def _exp() -> str:
+    steps = "\n".join(
+        f"  %p{at + 1} = call {V} @llvm.fma.v{GROUP}f32({V} %p{at}, {V} %r, {V} {_splat(factor)})"
+        for at, factor in enumerate(_POLYNOMIAL[1:])
+    )
+    return f"""
+define internal {V} @exp({V} %x) alwaysinline {{
+  %low = call nnan {V} @llvm.maxnum.v{GROUP}f32({V} %x, {V} {_splat(_LOWEST)})
+  %in = call nnan {V} @llvm.minnum.v{GROUP}f32({V} %low, {V} {_splat(_HIGHEST)})
+  %turns = fmul {V} %in, {_splat(_LOG2E)}
+  %n = call {V} @llvm.rint.v{GROUP}f32({V} %turns)
+  %r.high = call {V} @llvm.fma.v{GROUP}f32({V} %n, {V} {_splat(_LN2_HIGH)}, {V} %in)
+  %r = call {V} @llvm.fma.v{GROUP}f32({V} %n, {V} {_splat(_LN2_LOW)}, {V} %r.high)
+  %p0 = fadd {V} zeroinitializer, {_splat(_POLYNOMIAL[0])}
+{steps}
+  %square = fmul {V} %r, %r
+  %one = fadd {V} %r, {_splat("1.000000e+00")}
+  %mantissa = call {V} @llvm.fma.v{GROUP}f32({V} %p{len(_POLYNOMIAL) - 1}, {V} %square, {V} %one)
+  %whole = fptosi {V} %n to <{GROUP} x i32>
+  %shifted = shl <{GROUP} x i32> %whole, <{", ".join(["i32 23"] * GROUP)}>
+  %bits = bitcast {V} %mantissa to <{GROUP} x i32>
+  %scaled = add <{GROUP} x i32> %bits, %shifted
+  %result = bitcast <{GROUP} x i32> %scaled to {V}
+  ret {V} %result
+}}"""
+
+
+def _broadcast(name: str, value: str) -> str:
+    return (
+        f"  %{name}.one = insertelement {V} poison, float {value}, i32 0\n"
+        f"  %{name} = shufflevector {V} %{name}.one, {V} poison, <{GROUP} x i32> zeroinitializer"
+    )
+
+
+_QUANTISE_ROW = f"""
+define internal float @quantise_row(ptr %x, ptr %codes, ptr %sums, i64 %groups, {V} %sizes) {{
+entry:
+  %reduced = call nnan float @llvm.vector.reduce.fmax.v{GROUP}f32({V} %sizes)
+  %largest = call nnan float @llvm.maxnum.f32(float %reduced, float {TINY})
+  %factor.x = fdiv float {LEVELS}, %largest
+{_broadcast("factor", "%factor.x")}
+  br label %loop
+loop:
+  %g = phi i64 [0, %entry], [%next, %loop]
+  %at = mul i64 %g, {GROUP}
+  %from = getelementptr float, ptr %x, i64 %at
+  %value = load {V}, ptr %from, align 4
+  %exact = fmul {V} %value, %factor
+  %to = getelementptr i8, ptr %codes, i64 %at
+  %sum = getelementptr float, ptr %sums, i64 %g
+  call void @quantise_group({V} %exact, ptr %to, ptr %sum)
+  %next = add i64 %g, 1
+  %more = icmp ult i64 %next, %groups
+  br i1 %more, label %loop, label %done
+done:
+  ret float %largest
+}}"""
+
+_ROW_LOOP = f"""
+  %groups = udiv i64 %k, {GROUP}
+  br label %row
+row:
+  %r = phi i64 [0, %entry], [%r.next, %row.done]
+  %codes.at = mul i64 %r, %k
+  %codes.r = getelementptr i8, ptr %codes, i64 %codes.at
+  %sums.at = mul i64 %r, %groups
+  %sums.r = getelementptr float, ptr %sums, i64 %sums.at
+  %scale.r = getelementptr float, ptr %scale, i64 %r"""
+
+_ROW_NEXT = """
+  %r.next = add i64 %r, 1
+  %r.more = icmp ult i64 %r.next, %rows
+  br i1 %r.more, label %row, label %end
+end:
+  ret void
+}"""
+
+_GROUP_NEXT = """
+  %next = add i64 %g, 1
+  %more = icmp ult i64 %next, %groups
+  br i1 %more, label %loop, label %row.done"""
+
+_NORMED = f"""
+define void @normed(ptr %x, ptr %delta, ptr %delta.scale, ptr %weight, ptr %room, ptr %codes, ptr %sums, ptr %scale,
+    i64 %k, i64 %rows, i64 %add, float %eps) {{
+entry:
+  %width = uitofp i64 %k to float
+  %share = fdiv float 1.000000e+00, %width{_ROW_LOOP}
+  %x.r = getelementptr float, ptr %x, i64 %codes.at
+  %delta.r = getelementptr float, ptr %delta, i64 %codes.at
+  %ds.at = getelementptr float, ptr %delta.scale, i64 %r
+  %adds = icmp ne i64 %add, 0
+  br i1 %adds, label %read, label %ready
+read:
+  %ds.read = load float, ptr %ds.at, align 4
+  br label %ready
+ready:
+  %ds.x = phi float [%ds.read, %read], [0.000000e+00, %row]
+{_broadcast("ds", "%ds.x")}
+  br label %loop
+loop:
+  %g = phi i64 [0, %ready], [%next, %summed]
+  %squares = phi {V} [zeroinitializer, %ready], [%squares.next, %summed]
+  %sizes = phi {V} [zeroinitializer, %ready], [%sizes.next, %summed]
+  %at = mul i64 %g, {GROUP}
+  %from = getelementptr float, ptr %x.r, i64 %at
+  %old = load {V}, ptr %from, align 4
+  br i1 %adds, label %sum, label %summed
+sum:
+  %d.at = getelementptr float, ptr %delta.r, i64 %at
+  %d = load {V}, ptr %d.at, align 4
+  %new = call {V} @llvm.fma.v{GROUP}f32({V} %d, {V} %ds, {V} %old)
+  store {V} %new, ptr %from, align 4
+  br label %summed
+summed:
+  %value = phi {V} [%old, %loop], [%new, %sum]
+  %squares.next = call {V} @llvm.fma.v{GROUP}f32({V} %value, {V} %value, {V} %squares)
+  %w.at = getelementptr float, ptr %weight, i64 %at
+  %w = load {V}, ptr %w.at, align 4
+  %weighted = fmul {V} %value, %w
+  %room.at = getelementptr float, ptr %room, i64 %at
+  store {V} %weighted, ptr %room.at, align 4
+  %size = call {V} @llvm.fabs.v{GROUP}f32({V} %weighted)
+  %sizes.next = call nnan {V} @llvm.maxnum.v{GROUP}f32({V} %sizes, {V} %size){_GROUP_NEXT}
+row.done:
+  %square = call float @llvm.vector.reduce.fadd.v{GROUP}f32(float 0.000000e+00, {V} %squares.next)
+  %mean = fmul float %square, %share
+  %safe = fadd float %mean, %eps
+  %root = call float @llvm.sqrt.f32(float %safe)
+  %largest = call float @quantise_row(ptr %room, ptr %codes.r, ptr %sums.r, i64 %groups, {V} %sizes.next)
+  %own = fdiv float %largest, %root
+  store float %own, ptr %scale.r, align 4{_ROW_NEXT}"""
+
+_GATED = f"""
+define void @gated(ptr %both, ptr %both.scale, ptr %codes, ptr %sums, ptr %scale, i64 %k, i64 %rows, i64 %stride) {{
+entry:{_ROW_LOOP}
+  %both.at = mul i64 %r, %stride
+  %gate.r = getelementptr float, ptr %both, i64 %both.at
+  %up.r = getelementptr float, ptr %gate.r, i64 %k
+  %bs.at = getelementptr float, ptr %both.scale, i64 %r
+  %bs.x = load float, ptr %bs.at, align 4
+{_broadcast("bs", "%bs.x")}
+  br label %loop
+loop:
+  %g = phi i64 [0, %row], [%next, %loop]
+  %sizes = phi {V} [zeroinitializer, %row], [%sizes.next, %loop]
+  %at = mul i64 %g, {GROUP}
+  %gate.at = getelementptr float, ptr %gate.r, i64 %at
+  %gate = load {V}, ptr %gate.at, align 4
+  %value = fmul {V} %gate, %bs
+  %minus = fneg {V} %value
+  %power = call {V} @exp({V} %minus)
+  %below = fadd {V} %power, {_splat("1.000000e+00")}
+  %silu = fdiv {V} %value, %below
+  %up.at = getelementptr float, ptr %up.r, i64 %at
+  %up = load {V}, ptr %up.at, align 4
+  %result = fmul {V} %silu, %up
+  store {V} %result, ptr %gate.at, align 4
+  %size = call {V} @llvm.fabs.v{GROUP}f32({V} %result)
+  %sizes.next = call nnan {V} @llvm.maxnum.v{GROUP}f32({V} %sizes, {V} %size){_GROUP_NEXT}
+row.done:
+  %largest = call float @quantise_row(ptr %gate.r, ptr %codes.r, ptr %sums.r, i64 %groups, {V} %sizes.next)
+  %own = fmul float %largest, %bs.x
+  store float %own, ptr %scale.r, align 4{_ROW_NEXT}"""
+
+_ROUNDED = f"""
+define void @rounded(ptr %x, ptr %codes, ptr %sums, ptr %scale, i64 %k, i64 %rows) {{
+entry:{_ROW_LOOP}
+  %x.r = getelementptr float, ptr %x, i64 %codes.at
+  br label %loop
+loop:
+  %g = phi i64 [0, %row], [%next, %loop]
+  %sizes = phi {V} [zeroinitializer, %row], [%sizes.next, %loop]
+  %at = mul i64 %g, {GROUP}
+  %from = getelementptr float, ptr %x.r, i64 %at
+  %value = load {V}, ptr %from, align 4
+  %size = call {V} @llvm.fabs.v{GROUP}f32({V} %value)
+  %sizes.next = call nnan {V} @llvm.maxnum.v{GROUP}f32({V} %sizes, {V} %size){_GROUP_NEXT}
+row.done:
+  %largest = call float @quantise_row(ptr %x.r, ptr %codes.r, ptr %sums.r, i64 %groups, {V} %sizes.next)
+  store float %largest, ptr %scale.r, align 4{_ROW_NEXT}"""

@@ -1,0 +1,181 @@
+"""The compiled kernels: their products and what stands between them, whatever rows and threads take part."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+import torch
+
+from engine import kernels
+from engine.arithmetic import TorchArithmetic
+from engine.gguf_codes import SIZE, unpack_q4_k
+from engine.group_codes import GroupCodes, quantise
+from engine.kernels import KernelArithmetic, Part, find_kernels, pack
+
+
+@pytest.fixture(scope="module")
+def compiled():
+    found = find_kernels()
+    if found is None:
+        pytest.skip("no compiled kernels on this processor")
+    return found
+
+
+def some_codes(bits, out, inputs, seed=0):
+    random = np.random.default_rng(seed)
+    codes = random.integers(0, 2**bits, (out, inputs), dtype=np.uint8)
+    scale, offset = (random.standard_normal((out, inputs // 32)).astype(np.float16) for _ in range(2))
+    return GroupCodes(bits, codes, scale, offset)
+
+
+def floats(codes):
+    scale, offset = (np.repeat(a.astype(np.float64), 32, axis=1) for a in (codes.scale, codes.offset))
+    return torch.from_numpy(codes.codes * scale + offset)
+
+
+def whole_rows(rows, inputs, seed=0):
+    """Rows of integers that are their own codes: the largest in each is 127."""
+    x = torch.randint(-127, 128, (rows, inputs), generator=torch.Generator().manual_seed(seed)).float()
+    x[:, 0] = 127.0
+    return x
+
+
+def product(compiled, parts, x):
+    linear = compiled.linear(parts, x.shape[1])
+    with compiled.team.passing(len(x)):
+        return linear(KernelArithmetic(compiled, 0.0).rounded(x)[0])
+
+
+def part(codes, factor=1.0):
+    return Part(codes.bits, pack(codes.codes, codes.scale, codes.offset, codes.bits), len(codes.codes), factor)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 5, 8, 13, 40])
+@pytest.mark.parametrize("bits", [4, 7])
+def test_products_are_those_of_the_weights(compiled, bits, rows):
+    """Codes of both sizes times int8 rows equal 64-bit arithmetic to float32's precision, for every number of rows."""
+    codes = some_codes(bits, 72, 1536)
+    x = whole_rows(rows, 1536)
+    want = x.double() @ floats(codes).T
+    assert torch.allclose(product(compiled, [part(codes)], x).double(), want, rtol=0, atol=1e-5 * want.abs().max())
+
+
+def test_the_largest_products_do_not_overflow(compiled):
+    """All codes and all activations at their largest, of either sign: sums in 16 bits hold them."""
+    for bits, sign in ((4, 1), (4, -1), (7, 1), (7, -1)):
+        codes = GroupCodes(
+            bits, np.full((8, 64), 2**bits - 1, np.uint8), np.ones((8, 2), np.float16), np.zeros((8, 2), np.float16)
+        )
+        got = product(compiled, [part(codes)], torch.full((1, 64), 127.0 * sign))
+        assert (got == sign * 64 * 127 * (2**bits - 1)).all()
+
+
+def test_parts_of_a_linear_stand_side_by_side(compiled):
+    """Channels of several parts come in order, each with its own factor; a last part need not fill its tile."""
+    first, second = some_codes(4, 16, 256, 1), some_codes(7, 13, 256, 2)
+    x = whole_rows(3, 256)
+    got = product(compiled, [part(first, 0.5), part(second, 2.0)], x)
+    assert got.shape == (3, 29)
+    assert torch.equal(got[:, :16], product(compiled, [part(first)], x) * 0.5)
+    assert torch.equal(got[:, 16:], product(compiled, [part(second)], x) * 2.0)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 5])
+def test_threads_do_not_change_a_bit(compiled, threads):
+    """One thread or more than there are processors, many jobs in a row: the same bits, and torch keeps its threads."""
+    codes, x = part(some_codes(4, 1024, 512)), whole_rows(5, 512)
+    before = torch.get_num_threads()
+    want = product(compiled, [codes], x)
+    try:
+        torch.set_num_threads(threads)
+        linear, arithmetic = compiled.linear([codes], 512), KernelArithmetic(compiled, 0.0)
+        with compiled.team.passing(len(x)):
+            for _ in range(300):
+                assert torch.equal(linear(arithmetic.rounded(x)[0]), want)
+        assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_two_threads_that_both_run_passes_take_turns(compiled):
+    """Engines in two threads share the team; neither sees the other's rows."""
+    codes, failures = part(some_codes(7, 256, 512)), []
+
+    def run(seed):
+        x = whole_rows(4, 512, seed)
+        want = product(compiled, [codes], x)
+        failures.extend(seed for _ in range(100) if not torch.equal(product(compiled, [codes], x), want))
+
+    both = [threading.Thread(target=run, args=(seed,)) for seed in (1, 2)]
+    for thread in both:
+        thread.start()
+    for thread in both:
+        thread.join()
+    assert failures == []
+
+
+def test_zeros_stay_zeros(compiled):
+    """Rows of zeros divide nothing by zero, in the norm, the gate and the rounding."""
+    arithmetic = KernelArithmetic(compiled, 1e-6)
+    _, q, scale = arithmetic.normed(torch.zeros(2, 64), None, torch.ones(64))
+    assert not arithmetic.floats(q).any() and torch.isfinite(scale).all()
+    q, scale = arithmetic.gated(torch.zeros(2, 128), torch.ones(2, 1))
+    assert not arithmetic.floats(q).any() and torch.isfinite(scale).all()
+
+
+def test_the_gate_is_silu_from_end_to_end(compiled):
+    """Silu by a polynomial is silu, from numbers whose exponential vanishes to those where it overflows."""
+    gate = torch.linspace(-100, 100, 4096)
+    both = torch.stack([torch.cat([gate, torch.ones(4096)])])
+    q, scale = KernelArithmetic(compiled, 0.0).gated(both, torch.ones(1, 1))
+    silu = both[0, :4096]  # the result is left where the gate was
+    assert torch.allclose(silu, torch.nn.functional.silu(gate.double()).float(), rtol=2e-6, atol=1e-30)
+    assert q == (1, 4096) and scale == silu.abs().max()
+
+
+def test_what_stands_between_is_what_torch_computes(compiled):
+    """Sum, norm, gate and rounding agree with torch's operators; x takes in what is added to it."""
+    generator = torch.Generator().manual_seed(1)
+    x, change, weight = (torch.randn(size, generator=generator) for size in ((6, 96), (6, 96), (96,)))
+    scale = torch.rand(6, 1, generator=generator)
+    own, torchs = KernelArithmetic(compiled, 1e-5), TorchArithmetic(1e-5)
+    summed, q, size = own.normed(x.clone(), (change, scale), weight)
+    want_summed, want, want_size = torchs.normed(x, (change, scale), weight)
+    assert torch.allclose(summed, want_summed, rtol=1e-6, atol=1e-6)
+    assert (own.floats(q) - want).abs().max() <= 0.51
+    assert torch.allclose(size, want_size, rtol=1e-5)
+
+
+def test_floats_are_rounded_within_half_a_step():
+    """Between the least and the largest value of a group no number moves further than half a step and some."""
+    weight = np.random.default_rng(3).standard_normal((20, 128)).astype(np.float32)
+    weight[4], weight[5] = 0.0, 3.25
+    found = quantise(weight)
+    reach = (weight.reshape(20, 4, 32).max(-1) - weight.reshape(20, 4, 32).min(-1)).repeat(32, axis=1)
+    error = np.abs(floats(found).numpy() - weight)
+    assert (error <= reach / 127 * 0.5 + 4e-3).all()
+    assert found.codes.max() <= 127
+    assert np.abs(floats(found).numpy()[4:6] - weight[4:6]).max() < 4e-3
+
+
+def test_codes_of_a_gguf_file_are_taken_over():
+    """Q4_K as llama.cpp lays it out: the weights are those that the gguf package reads from random bytes."""
+    import gguf
+
+    data = np.random.default_rng(4).integers(0, 256, (16, 3 * SIZE), dtype=np.uint8)
+    blocks = data.reshape(16, 3, SIZE)
+    blocks[..., :4] = np.random.default_rng(5).random((16, 3, 2)).astype(np.float16).view(np.uint8).reshape(16, 3, 4)
+    want = gguf.quants.dequantize(data, gguf.GGMLQuantizationType.Q4_K)
+    found = unpack_q4_k(data)
+    assert found.codes.max() <= 15
+    assert np.abs(floats(found).numpy() - want).max() <= 1e-3 * np.abs(want).max()
+
+
+def test_kernels_that_compute_something_else_are_not_used(monkeypatch):
+    """When the trial fails, or anything breaks while compiling, torch's operators are taken and nothing is raised."""
+    monkeypatch.setattr(kernels, "_is_right", lambda _: False)
+    assert find_kernels.__wrapped__() is None
+    monkeypatch.setattr(kernels, "_is_right", lambda _: 1 / 0)
+    assert find_kernels.__wrapped__() is None
