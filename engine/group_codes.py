@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from engine.kernel_ir import GROUP
 
+PIECE = 8192  # output channels that are rounded at a time: a head's floats, several times over, would not fit
 BITS = 7  # of codes made here: the largest that two products of 8 bits may have in a 16-bit sum
 Half = npt.NDArray[np.float16]
 
@@ -26,18 +27,23 @@ class GroupCodes:
         """Return the output channels in another order."""
         return GroupCodes(self.bits, self.codes[order], self.scale[order], self.offset[order])
 
-    def followed_by(self, other: GroupCodes) -> GroupCodes:
-        """Return these output channels and those of another behind them."""
+    def followed_by(self, *others: GroupCodes) -> GroupCodes:
+        """Return these output channels and those of others behind them."""
         return GroupCodes(
             self.bits,
-            np.concatenate([self.codes, other.codes]),
-            np.concatenate([self.scale, other.scale]),
-            np.concatenate([self.offset, other.offset]),
+            np.concatenate([self.codes, *(other.codes for other in others)]),
+            np.concatenate([self.scale, *(other.scale for other in others)]),
+            np.concatenate([self.offset, *(other.offset for other in others)]),
         )
 
 
 def quantise(weight: npt.NDArray[np.float32]) -> GroupCodes:
-    """Round a float weight [out, in] to 7 bits between the least and the largest value of each group."""
+    """Round a float32 weight [out, in] to 7 bits between the least and the largest value of each group."""
+    first, *more = (_quantise(weight[at : at + PIECE]) for at in range(0, len(weight), PIECE))
+    return first.followed_by(*more)
+
+
+def _quantise(weight: npt.NDArray[np.float32]) -> GroupCodes:
     groups = weight.reshape(len(weight), -1, GROUP)
     most = 2**BITS - 1
     low, high = groups.min(axis=-1), groups.max(axis=-1)

@@ -14,7 +14,7 @@ import os
 import platform
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -372,5 +372,6 @@ def aligned(size: int) -> Bytes:
     """Return `size` bytes of memory that begin a page, on large pages where the system has them."""
     memory = mmap.mmap(-1, max(size, 1) + kernel_ir.AHEAD + STRIDE[7])  # what is fetched ahead at the end is there too
     if hasattr(mmap, "MADV_HUGEPAGE"):
-        memory.madvise(mmap.MADV_HUGEPAGE)
+        with suppress(OSError):  # a kernel built without them says no
+            memory.madvise(mmap.MADV_HUGEPAGE)
     return np.frombuffer(memory, dtype=np.uint8, count=size)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from engine import kernels
+from engine import group_codes, kernels
 from engine.arithmetic import TorchArithmetic
 from engine.gguf_codes import SIZE, unpack_q4_k
 from engine.group_codes import GroupCodes, quantise
@@ -158,6 +158,16 @@ def test_floats_are_rounded_within_half_a_step():
     assert (error <= reach / 127 * 0.5 + 4e-3).all()
     assert found.codes.max() <= 127
     assert np.abs(floats(found).numpy()[4:6] - weight[4:6]).max() < 4e-3
+
+
+def test_a_weight_is_rounded_in_pieces(monkeypatch):
+    """However many channels are rounded at a time, the codes are the same."""
+    weight = np.random.default_rng(6).standard_normal((50, 64)).astype(np.float32)
+    whole = quantise(weight)
+    monkeypatch.setattr(group_codes, "PIECE", 16)
+    pieces = quantise(weight)
+    for name in ("codes", "scale", "offset"):
+        assert np.array_equal(getattr(whole, name), getattr(pieces, name))
 
 
 def test_codes_of_a_gguf_file_are_taken_over():
