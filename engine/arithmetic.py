@@ -1,4 +1,4 @@
-"""What the CPU forward computes with beside attention: products with packed weights, and what stands between two.
+"""What the CPU forward computes with: products with packed weights, and what stands between two.
 
 Activations go into a product as integers within +-127, one scale a row. How they are kept is the business of those
 who make and multiply them.
@@ -13,6 +13,9 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from engine.attention import Attention, TorchAttention
+from engine.lean_shape import LeanShape
+
 Activations = Any
 """Rounded rows, as an Arithmetic returns them and its linears take them; the next call may reuse their memory."""
 
@@ -26,8 +29,12 @@ TINY = 1e-30  # keeps an all-zero row from dividing by zero
 class Arithmetic(Protocol):
     """One way to compute what stands between two products. A row's bits must depend on that row alone."""
 
-    def passing(self, rows: int) -> AbstractContextManager[None]:
-        """Return what a pass of so many rows runs in."""
+    def passing(self) -> AbstractContextManager[None]:
+        """Return what a pass runs in."""
+        ...
+
+    def attention(self, shape: LeanShape, rope: Tensor) -> Attention:
+        """Return the attention for a model; `rope` is complex64 [max_length, head_dim / 2]."""
         ...
 
     def normed(
@@ -63,9 +70,13 @@ class TorchArithmetic:
         self._eps = torch.tensor([eps])
         self._levels = torch.tensor([float(LEVELS)])
 
-    def passing(self, rows: int) -> AbstractContextManager[None]:
+    def passing(self) -> AbstractContextManager[None]:
         """Torch brings its own threads."""
         return nullcontext()
+
+    def attention(self, shape: LeanShape, rope: Tensor) -> Attention:
+        """See Arithmetic."""
+        return TorchAttention(shape, rope)
 
     def normed(self, x: Tensor, change: tuple[Tensor, Tensor] | None, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """See Arithmetic."""

@@ -1,7 +1,7 @@
 """Two ways to keep a linear's weight as integers, and to multiply with it: by groups of inputs, or by whole channels.
 
-Compiled kernels read weights in groups, with the codes a GGUF file has where it has them (see kernel_ir). Where they
-cannot run, torch's own operators multiply int8 codes of whole output channels (see int8_linear).
+Compiled kernels read weights in groups, with the codes a GGUF file has where it has them (see kernels.layout). Where
+they cannot run, torch's own operators multiply int8 codes of whole output channels (see int8_linear).
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from torch import Tensor
 from engine.arithmetic import LEVELS, Arithmetic, Linear, TorchArithmetic
 from engine.group_codes import GroupCodes, quantise
 from engine.int8_linear import Backend, choose_backend, quantise_weight
-from engine.kernel_ir import GROUP, STRIDE, TILE
-from engine.kernels import KernelArithmetic, Kernels, Part, aligned, find_kernels, pack
+from engine.kernels.arithmetic import KernelArithmetic
+from engine.kernels.find import find_kernels
+from engine.kernels.kernels import Kernels, Part
+from engine.kernels.layout import GROUP, STRIDE, TILE, aligned, pack
 
 Read = Callable[[str], Tensor]
 """Returns a tensor of the prepared file by its name."""

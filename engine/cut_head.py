@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from engine.arithmetic import LEVELS, Activations, Arithmetic, Linear
-from engine.cpu_forward import LeanLayer, LeanModel, LeanShape
+from engine.cpu_forward import LeanLayer, LeanModel
 from engine.kv_cache import KVCache
+from engine.lean_shape import LeanShape
 
 COMMON = 32_768
 """Ids below this are always scored. 16,384 would cost about as much, the product is small by then."""

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.group_codes import GroupCodes
-from engine.kernel_ir import GROUP
+from engine.kernels.layout import GROUP
 
 SUPER = 256  # inputs of a super-block
 SIZE = 144  # its bytes: two halves, 12 bytes of scales, 128 of codes

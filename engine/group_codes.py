@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from engine.kernel_ir import GROUP
+from engine.kernels.layout import GROUP
 
 PIECE = 8192  # output channels that are rounded at a time: a head's floats, several times over, would not fit
 BITS = 7  # of codes made here: the largest that two products of 8 bits may have in a 16-bit sum

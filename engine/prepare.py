@@ -20,10 +20,11 @@ from torch import Tensor, nn
 
 from engine.arithmetic import Linear
 from engine.codecs import Codec, Piece
-from engine.cpu_forward import LeanLayer, LeanModel, LeanShape
+from engine.cpu_forward import LeanLayer, LeanModel
 from engine.cut_head import COMMON, CutHeadModel
 from engine.gguf_codes import GgufCodes
 from engine.int8_linear import quantise_weight
+from engine.lean_shape import LeanShape
 
 FORMAT = "2"  # raise it when the file's meaning or `lean_obstacle` changes: what is older is then prepared anew
 FAMILY = ("qwen2", "llama", "mistral")

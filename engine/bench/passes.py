@@ -120,7 +120,7 @@ def _linears_of(network: LeanModel, rows: int) -> Callable[[], float]:
     @torch.inference_mode()
     def action() -> float:
         began = time.perf_counter()
-        with arithmetic.passing(rows):
+        with arithmetic.passing():
             for layer in network.layers:
                 for linear, x in zip((layer.qkv, layer.out, layer.gate_up, layer.down), inputs, strict=True):
                     linear(arithmetic.rounded(x)[0])

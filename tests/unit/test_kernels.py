@@ -8,11 +8,18 @@ import numpy as np
 import pytest
 import torch
 
-from engine import group_codes, kernels
+from engine import group_codes
 from engine.arithmetic import TorchArithmetic
+from engine.attention import TorchAttention
 from engine.gguf_codes import SIZE, unpack_q4_k
 from engine.group_codes import GroupCodes, quantise
-from engine.kernels import KernelArithmetic, Part, find_kernels, pack
+from engine.kernels import find
+from engine.kernels.arithmetic import KernelArithmetic
+from engine.kernels.attention import KernelAttention
+from engine.kernels.find import find_kernels
+from engine.kernels.kernels import Part
+from engine.kernels.layout import pack
+from engine.lean_shape import LeanShape
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +51,7 @@ def whole_rows(rows, inputs, seed=0):
 
 def product(compiled, parts, x):
     linear = compiled.linear(parts, x.shape[1])
-    with compiled.team.passing(len(x)):
+    with compiled.team.passing():
         return linear(KernelArithmetic(compiled, 0.0).rounded(x)[0])
 
 
@@ -91,7 +98,7 @@ def test_threads_do_not_change_a_bit(compiled, threads):
     try:
         torch.set_num_threads(threads)
         linear, arithmetic = compiled.linear([codes], 512), KernelArithmetic(compiled, 0.0)
-        with compiled.team.passing(len(x)):
+        with compiled.team.passing():
             for _ in range(300):
                 assert torch.equal(linear(arithmetic.rounded(x)[0]), want)
         assert torch.get_num_threads() == threads
@@ -148,6 +155,63 @@ def test_what_stands_between_is_what_torch_computes(compiled):
     assert torch.allclose(size, want_size, rtol=1e-5)
 
 
+@pytest.mark.parametrize(("heads", "key_heads", "size"), [(12, 2, 128), (14, 2, 64), (4, 4, 16), (8, 1, 80)])
+def test_attention_is_what_torch_computes(compiled, heads, key_heads, size):
+    """Groups of heads of several sizes, across stretches of keys: torch's answers, but for keys in half precision."""
+    want, got = (answers(kind, heads, key_heads, size, [150, 1, 30, 2, 90]) for kind in (TorchAttention, compiled_kind))
+    assert (got - want).abs().max() <= 3e-3 * want.abs().max()
+
+
+@pytest.mark.parametrize("sizes", [[1] * 12 + [261], [7, 16, 250], [128, 128, 17]])
+@pytest.mark.parametrize(("heads", "key_heads"), [(6, 1), (7, 1), (2, 2)])
+def test_attention_of_a_row_does_not_depend_on_its_company(compiled, heads, key_heads, sizes):
+    """Rows that come alone or with others, in units that begin anywhere: the same bits."""
+    want, got = (answers(compiled_kind, heads, key_heads, 32, found) for found in ([273], sizes))
+    assert torch.equal(got, want)
+
+
+def test_what_an_earlier_text_left_in_the_cache_is_not_seen(compiled):
+    """After a rollback the old keys are still there, even ones too large for half precision: no bit shows it."""
+    with torch.inference_mode(), compiled.team.passing():
+        shape, rope, rows = attention_case(4, 2, 32, 40)
+        attention = KernelAttention(compiled, shape, rope)
+        fresh, used = attention.new_cache(), attention.new_cache()
+        attend(attention, used, tuple(part * 1e6 for part in rows))
+        used.truncate(3)
+        used.truncate(0)
+        assert torch.equal(attend(attention, used, rows), attend(attention, fresh, rows))
+
+
+def attention_case(heads, key_heads, size, rows):
+    generator = torch.Generator().manual_seed(heads)
+    width = (heads + 2 * key_heads) * size
+    shape = LeanShape(2, 0, 0, heads, key_heads, size, 0, 0.0, rows)
+    rope = torch.polar(torch.ones(rows, size // 2), torch.randn(rows, size // 2, generator=generator))
+    return shape, rope, tuple(0.6 * torch.randn(of, generator=generator) for of in ((rows, width), (rows, 1), (width,)))
+
+
+def attend(attention, cache, rows):
+    """The answers of both layers for rows that follow what the cache holds."""
+    product, scale, bias = rows
+    step = attention.begin(cache, len(product))
+    found = [step.attend(layer, product.clone(), scale, bias).clone() for layer in (0, 1)]
+    cache.extend([0] * len(product))
+    return torch.cat(found, dim=1)
+
+
+def compiled_kind(shape, rope):
+    return KernelAttention(find_kernels(), shape, rope)
+
+
+def answers(kind, heads, key_heads, size, sizes):
+    shape, rope, (product, scale, bias) = attention_case(heads, key_heads, size, sum(sizes))
+    attention = kind(shape, rope)
+    cache = attention.new_cache()
+    with torch.inference_mode(), find_kernels().team.passing():
+        parts = zip(torch.split(product, sizes), torch.split(scale, sizes), strict=True)
+        return torch.cat([attend(attention, cache, (*part, bias)) for part in parts])
+
+
 def test_floats_are_rounded_within_half_a_step():
     """Between the least and the largest value of a group no number moves further than half a step and some."""
     weight = np.random.default_rng(3).standard_normal((20, 128)).astype(np.float32)
@@ -185,7 +249,7 @@ def test_codes_of_a_gguf_file_are_taken_over():
 
 def test_kernels_that_compute_something_else_are_not_used(monkeypatch):
     """When the trial fails, or anything breaks while compiling, torch's operators are taken and nothing is raised."""
-    monkeypatch.setattr(kernels, "_is_right", lambda _: False)
+    monkeypatch.setattr(find, "_is_right", lambda _: False)
     assert find_kernels.__wrapped__() is None
-    monkeypatch.setattr(kernels, "_is_right", lambda _: 1 / 0)
+    monkeypatch.setattr(find, "_is_right", lambda _: 1 / 0)
     assert find_kernels.__wrapped__() is None

@@ -6,28 +6,17 @@ within +-127, a sum of codes for each group of 32, and the row's scale: the size
 
 from __future__ import annotations
 
-from engine.kernel_ir import GROUP
+from engine.kernels import exp_ir
+from engine.kernels.layout import GROUP
 
 TINY = "0x39B4484C00000000"  # about 1e-30: keeps an all-zero row from dividing by zero
 LEVELS = "1.270000e+02"
 V = f"<{GROUP} x float>"  # one group at a time
 
-# exp of numbers between -87 and 88 after Cephes (expf): 2^n times a polynomial of the rest
-_LOWEST, _HIGHEST = "0xC055C00000000000", "0x4056000000000000"  # -87, 88
-_LOG2E, _LN2_HIGH, _LN2_LOW = "0x3FF7154760000000", "0xBFE6300000000000", "0x3F2BD01060000000"
-_POLYNOMIAL = (
-    "0x3F2A0D2CE0000000",
-    "0x3F56E879C0000000",
-    "0x3F81112100000000",
-    "0x3FA5553820000000",
-    "0x3FC5555540000000",
-    "0x3FE0000000000000",
-)
-
 
 def source() -> str:
-    """Return the functions; they stand in one module with those of kernel_ir."""
-    return "\n".join([_DECLARATIONS, _exp(), _QUANTISE_ROW, _NORMED, _GATED, _ROUNDED])
+    """Return the functions."""
+    return "\n".join([_DECLARATIONS, exp_ir.source(GROUP), _QUANTISE, _QUANTISE_ROW, _NORMED, _GATED, _ROUNDED])
 
 
 def _splat(value: str) -> str:
@@ -35,41 +24,12 @@ def _splat(value: str) -> str:
 
 
 _DECLARATIONS = f"""
-declare {V} @llvm.fma.v{GROUP}f32({V}, {V}, {V})
+declare i32 @llvm.vector.reduce.add.v{GROUP}i32(<{GROUP} x i32>)
 declare {V} @llvm.fabs.v{GROUP}f32({V})
-declare {V} @llvm.maxnum.v{GROUP}f32({V}, {V})
-declare {V} @llvm.minnum.v{GROUP}f32({V}, {V})
 declare float @llvm.vector.reduce.fadd.v{GROUP}f32(float, {V})
 declare float @llvm.vector.reduce.fmax.v{GROUP}f32({V})
 declare float @llvm.maxnum.f32(float, float)
 declare float @llvm.sqrt.f32(float)"""
-
-
-def _exp() -> str:
-    steps = "\n".join(
-        f"  %p{at + 1} = call {V} @llvm.fma.v{GROUP}f32({V} %p{at}, {V} %r, {V} {_splat(factor)})"
-        for at, factor in enumerate(_POLYNOMIAL[1:])
-    )
-    return f"""
-define internal {V} @exp({V} %x) alwaysinline {{
-  %low = call nnan {V} @llvm.maxnum.v{GROUP}f32({V} %x, {V} {_splat(_LOWEST)})
-  %in = call nnan {V} @llvm.minnum.v{GROUP}f32({V} %low, {V} {_splat(_HIGHEST)})
-  %turns = fmul {V} %in, {_splat(_LOG2E)}
-  %n = call {V} @llvm.rint.v{GROUP}f32({V} %turns)
-  %r.high = call {V} @llvm.fma.v{GROUP}f32({V} %n, {V} {_splat(_LN2_HIGH)}, {V} %in)
-  %r = call {V} @llvm.fma.v{GROUP}f32({V} %n, {V} {_splat(_LN2_LOW)}, {V} %r.high)
-  %p0 = fadd {V} zeroinitializer, {_splat(_POLYNOMIAL[0])}
-{steps}
-  %square = fmul {V} %r, %r
-  %one = fadd {V} %r, {_splat("1.000000e+00")}
-  %mantissa = call {V} @llvm.fma.v{GROUP}f32({V} %p{len(_POLYNOMIAL) - 1}, {V} %square, {V} %one)
-  %whole = fptosi {V} %n to <{GROUP} x i32>
-  %shifted = shl <{GROUP} x i32> %whole, <{", ".join(["i32 23"] * GROUP)}>
-  %bits = bitcast {V} %mantissa to <{GROUP} x i32>
-  %scaled = add <{GROUP} x i32> %bits, %shifted
-  %result = bitcast <{GROUP} x i32> %scaled to {V}
-  ret {V} %result
-}}"""
 
 
 def _broadcast(name: str, value: str) -> str:
@@ -78,6 +38,18 @@ def _broadcast(name: str, value: str) -> str:
         f"  %{name} = shufflevector {V} %{name}.one, {V} poison, <{GROUP} x i32> zeroinitializer"
     )
 
+
+_QUANTISE = f"""
+define internal void @quantise_group({V} %exact, ptr %codes, ptr %sum) alwaysinline {{
+  %whole = call {V} @llvm.rint.v{GROUP}f32({V} %exact)
+  %wide = fptosi {V} %whole to <{GROUP} x i32>
+  %narrow = trunc <{GROUP} x i32> %wide to <{GROUP} x i8>
+  store <{GROUP} x i8> %narrow, ptr %codes, align 1
+  %total = call i32 @llvm.vector.reduce.add.v{GROUP}i32(<{GROUP} x i32> %wide)
+  %number = sitofp i32 %total to float
+  store float %number, ptr %sum, align 4
+  ret void
+}}"""
 
 _QUANTISE_ROW = f"""
 define internal float @quantise_row(ptr %x, ptr %codes, ptr %sums, i64 %groups, {V} %sizes) {{
@@ -196,7 +168,7 @@ loop:
   %gate = load {V}, ptr %gate.at, align 4
   %value = fmul {V} %gate, %bs
   %minus = fneg {V} %value
-  %power = call {V} @exp({V} %minus)
+  %power = call {V} @exp32({V} %minus)
   %below = fadd {V} %power, {_splat("1.000000e+00")}
   %silu = fdiv {V} %value, %below
   %up.at = getelementptr float, ptr %up.r, i64 %at
