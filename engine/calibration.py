@@ -23,6 +23,7 @@ import torch
 from engine.costs import RowCosts
 from engine.loader import LoadedModel
 from engine.model import ForwardModel
+from engine.prepare import FORMAT
 from engine.processor import processor_name
 
 log = logging.getLogger(__name__)
@@ -66,7 +67,8 @@ def costs_of(model: LoadedModel, most_rows: int) -> RowCosts:
 
 def machine_key() -> str:
     """Say what the costs of a pass hold for."""
-    return f"{platform.machine()} {processor_name()}, {torch.get_num_threads()} threads, torch {torch.__version__}"
+    threads = torch.get_num_threads()
+    return f"{platform.machine()} {processor_name()}, {threads} threads, torch {torch.__version__}, weights {FORMAT}"
 
 
 def measure(network: ForwardModel, most_rows: int) -> dict[int, float]:

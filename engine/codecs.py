@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from engine.arithmetic import LEVELS, Arithmetic, Linear, TorchArithmetic
-from engine.group_codes import GroupCodes, quantise
+from engine.group_codes import BITS, COARSE, GroupCodes, quantise
 from engine.int8_linear import Backend, choose_backend, quantise_weight
 from engine.kernels.arithmetic import KernelArithmetic
 from engine.kernels.find import find_kernels
@@ -68,11 +68,12 @@ class Codec(Protocol):
 class GroupCodec:
     """Codes by groups of 32 inputs, for the compiled kernels."""
 
-    name = "int8-groups"
     how = "compiled kernels, 4-bit and 7-bit codes in groups of 32"
 
-    def __init__(self, kernels: Kernels) -> None:
-        self._kernels = kernels
+    def __init__(self, kernels: Kernels, bits: int = BITS) -> None:
+        """Take the kernels, and the bits of codes that no file has."""
+        self._kernels, self._bits = kernels, bits
+        self.name = f"int{4 if bits == COARSE else 8}-groups"
 
     def reads(self, name: str) -> bool:
         """Whether it is a file of its own."""
@@ -81,7 +82,7 @@ class GroupCodec:
     def encode(self, name: str, pieces: Sequence[Piece]) -> dict[str, Tensor]:
         """Neighbours of one kind are kept as one."""
         kept: dict[str, Tensor] = {}
-        for at, (codes, factor) in enumerate(_merged(pieces)):
+        for at, (codes, factor) in enumerate(_merged(pieces, self._bits)):
             facts = [codes.bits, *codes.codes.shape, factor]
             kept[f"{name}.{at}"] = torch.from_numpy(pack(codes.codes, codes.scale, codes.offset, codes.bits))
             kept[f"{name}.{at}.facts"] = torch.tensor(facts, dtype=torch.float64)
@@ -106,10 +107,10 @@ class GroupCodec:
         return KernelArithmetic(self._kernels, eps)
 
 
-def _merged(pieces: Sequence[Piece]) -> list[tuple[GroupCodes, float]]:
+def _merged(pieces: Sequence[Piece], bits: int) -> list[tuple[GroupCodes, float]]:
     merged: list[tuple[GroupCodes, float]] = []
     for piece in pieces:
-        codes = piece.codes or quantise(piece.weight.float().numpy())
+        codes = piece.codes or quantise(piece.weight.float().numpy(), bits)
         if merged and merged[-1][1] == piece.factor and merged[-1][0].bits == codes.bits:
             merged[-1] = (merged[-1][0].followed_by(codes), piece.factor)
         else:
@@ -146,7 +147,12 @@ class ChannelCodec:
 
 
 @cache
-def choose_codec() -> Codec:
-    """Take the compiled kernels where they run, else the fastest exact operator of torch."""
+def choose_codec(drafts: bool = False) -> Codec:
+    """Take the compiled kernels where they run, else the fastest exact operator of torch.
+
+    A model that only `drafts` has 4-bit codes throughout: it may err now and then, and what it costs is reading them.
+    """
     kernels = find_kernels()
-    return GroupCodec(kernels) if kernels else ChannelCodec(choose_backend())
+    if kernels is None:
+        return ChannelCodec(choose_backend())
+    return GroupCodec(kernels, COARSE if drafts else BITS)

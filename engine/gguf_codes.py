@@ -29,7 +29,7 @@ class GgufCodes:
             return
         import gguf
 
-        reader = gguf.GGUFReader(path)
+        reader = gguf.GGUFReader(str(path))
         architecture = reader.fields["general.architecture"].contents()
         if architecture in PLAIN:
             wanted = gguf.GGMLQuantizationType.Q4_K

@@ -11,7 +11,10 @@ from engine.kernels.layout import GROUP
 
 PIECE = 8192  # output channels that are rounded at a time: a head's floats, several times over, would not fit
 BITS = 7  # of codes made here: the largest that two products of 8 bits may have in a 16-bit sum
+COARSE = 4  # bits whose scales are worth fitting to the codes
+FITS = 2
 Half = npt.NDArray[np.float16]
+Floats = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,19 +40,39 @@ class GroupCodes:
         )
 
 
-def quantise(weight: npt.NDArray[np.float32]) -> GroupCodes:
-    """Round a float32 weight [out, in] to 7 bits between the least and the largest value of each group."""
-    first, *more = (_quantise(weight[at : at + PIECE]) for at in range(0, len(weight), PIECE))
+def quantise(weight: npt.NDArray[np.float32], bits: int = BITS) -> GroupCodes:
+    """Round a float32 weight [out, in] to codes of so many bits, with a scale and an offset for each group."""
+    first, *more = (_quantise(weight[at : at + PIECE], bits) for at in range(0, len(weight), PIECE))
     return first.followed_by(*more)
 
 
-def _quantise(weight: npt.NDArray[np.float32]) -> GroupCodes:
+def _quantise(weight: npt.NDArray[np.float32], bits: int) -> GroupCodes:
     groups = weight.reshape(len(weight), -1, GROUP)
-    most = 2**BITS - 1
+    most = 2**bits - 1
     low, high = groups.min(axis=-1), groups.max(axis=-1)
-    offset = low.astype(np.float16)
-    reach = np.maximum(high - offset.astype(np.float32), 0.0)
-    scale = (np.maximum(reach, 1e-7) / most).astype(np.float16)
+    scale, offset = _halves(np.maximum(high - low, 1e-7) / most, low)
+    codes = _codes(groups, scale, offset, most)
+    for _ in range(FITS if bits <= COARSE else 0):
+        scale, offset = _halves(*_fitted(groups, codes, scale, offset))
+        codes = _codes(groups, scale, offset, most)
+    return GroupCodes(bits, codes.astype(np.uint8).reshape(weight.shape), scale, offset)
+
+
+def _halves(scale: Floats, offset: Floats) -> tuple[Half, Half]:
+    return scale.astype(np.float16), offset.astype(np.float16)
+
+
+def _codes(groups: Floats, scale: Half, offset: Half, most: int) -> Floats:
     step = np.maximum(scale.astype(np.float32), 1e-7)[..., None]
-    codes = np.clip(np.rint((groups - offset.astype(np.float32)[..., None]) / step), 0, most)
-    return GroupCodes(BITS, codes.astype(np.uint8).reshape(weight.shape), scale, offset)
+    codes: Floats = np.clip(np.rint((groups - offset.astype(np.float32)[..., None]) / step), 0, most)
+    return codes
+
+
+def _fitted(groups: Floats, codes: Floats, scale: Half, offset: Half) -> tuple[Floats, Floats]:
+    """Return the scale and offset of the least square error for these codes; where all are alike, those there were."""
+    mean, weights = codes.mean(axis=-1), groups.mean(axis=-1)
+    apart = codes - mean[..., None]
+    spread = np.einsum("...i,...i", apart, apart)
+    found = np.einsum("...i,...i", apart, groups) / np.maximum(spread, 1e-7)
+    slope = np.where((spread > 0) & (found > 0), found, scale.astype(np.float32))
+    return slope, np.where(spread > 0, weights - slope * mean, offset.astype(np.float32))

@@ -31,7 +31,7 @@ from engine.gguf_codes import GgufCodes
 from engine.gpu.build import folder_model
 from engine.gpu.placing import Placing
 from engine.gpu.shape import ModelShape
-from engine.hf_reader import end_ids, plain_config, read_module, transformers_module
+from engine.hf_reader import close_reader, end_ids, plain_config, read_module, transformers_module
 from engine.kept_files import is_whole, kept_json, replacing, write_text
 from engine.model import ForwardModel
 from engine.model_source import Source, find_source
@@ -84,7 +84,10 @@ def _loading(name: str, models: Path, report: Report, drafts: bool = False) -> I
     with _explained(source):
         prepared = _prepared_folder(source, models)
         with FileLock(prepared / "lock"):  # two windows must not convert the same model at once
-            yield _Loading(name, source, prepared, report, drafts)
+            try:
+                yield _Loading(name, source, prepared, report, drafts)
+            finally:
+                close_reader()
 
 
 @contextmanager
@@ -120,6 +123,8 @@ class _Loading:
     def __init__(self, name: str, source: Source, prepared: Path, report: Report, drafts: bool = False) -> None:
         self._name, self._source, self._prepared, self._report = name, source, prepared, report
         self._drafts = drafts
+        self._kept = prepared / "draft" if drafts else prepared  # weights and costs are others in this part
+        self._kept.mkdir(exist_ok=True)
 
     def load(self, dtype: Dtype) -> LoadedModel:
         facts = self._facts()
@@ -139,7 +144,7 @@ class _Loading:
             notes = (
                 f"{self._name} runs in transformers' modules: where logits nearly tie, drafts may change its text",
             )
-        return LoadedModel(self._name, network, tokenizer, ends, notes, self._prepared)
+        return LoadedModel(self._name, network, tokenizer, ends, notes, self._kept)
 
     def load_on_card(self, placing: Placing) -> LoadedModel:
         """Load for a card; what its costs depend on is in the name of the folder that keeps them."""
@@ -206,15 +211,17 @@ class _Loading:
         return CodeTokenizer(kept_json(self._prepared / "tokenizer.json", convert))
 
     def _int8(self, ends: frozenset[int]) -> ForwardModel:
-        codec = choose_codec()
-        path = self._prepared / f"{codec.name}.safetensors"
+        codec = choose_codec(self._drafts)
+        path = self._kept / f"{codec.name}.safetensors"
         if not prepare.is_current(path, codec):
-            self._say(f"converting {self._name} to int8, once (a minute or two)")
+            self._say(
+                f"converting {self._name} {'to draft with' if self._drafts else 'to int8'}, once (about a minute)"
+            )
             self._require_memory(CONVERTING * sum(file.stat().st_size for file in self._source.files))
             model = read_module(self._source, "bfloat16")
             with replacing(path) as partial:
-                prepare.prepare(model, codec, partial, self._gguf_codes())
-            for older in set(self._prepared.glob("int8-*.safetensors")) - {path}:
+                prepare.prepare(model, codec, partial, self._gguf_codes(), self._drafts)
+            for older in set(self._kept.glob("int*-*.safetensors")) - {path}:
                 with suppress(OSError):  # where it is in use it stays
                     older.unlink()  # what another version made takes gigabytes
         self._require_memory(path.stat().st_size)

@@ -26,7 +26,7 @@ from engine.gguf_codes import GgufCodes
 from engine.int8_linear import quantise_weight
 from engine.lean_shape import LeanShape
 
-FORMAT = "2"  # raise it when the file's meaning or `lean_obstacle` changes: what is older is then prepared anew
+FORMAT = "3"  # raise it when the file's meaning or `lean_obstacle` changes: what is older is then prepared anew
 FAMILY = ("qwen2", "llama", "mistral")
 LINEARS = ("qkv", "out", "gate_up", "down")
 SUPPORTED_ROPE = ("default", "linear", "llama3")
@@ -58,8 +58,11 @@ def lean_obstacle(config: Any) -> str | None:  # noqa: ANN401  (transformers con
 
 
 @torch.inference_mode()
-def prepare(model: nn.Module, codec: Codec, path: Path, gguf: GgufCodes | None = None) -> None:
-    """Encode a transformers causal model and write it to `path`; codes a GGUF file has already are taken over."""
+def prepare(model: nn.Module, codec: Codec, path: Path, gguf: GgufCodes | None = None, drafts: bool = False) -> None:
+    """Encode a transformers causal model and write it to `path`; codes a GGUF file has already are taken over.
+
+    One that `drafts` keeps its head a second time, so that its rare ids can be scored one by one.
+    """
     config: Any = model.config
     shape = LeanShape(**sizes_of(config))
     state = model.state_dict()
@@ -68,7 +71,8 @@ def prepare(model: nn.Module, codec: Codec, path: Path, gguf: GgufCodes | None =
     rotary: Any = model.get_submodule("model.rotary_emb")
     tensors["inv_freq"] = rotary.inv_freq.float()
     head = state.get("lm_head.weight", state["model.embed_tokens.weight"])
-    tensors["rare.codes"], tensors["rare.scale"] = quantise_weight(head, HEAD_LEVELS)
+    if drafts and shape.vocab > COMMON:
+        tensors["rare.codes"], tensors["rare.scale"] = quantise_weight(head, HEAD_LEVELS)
     found = gguf or GgufCodes()
     tensors |= codec.encode("head", [Piece(head, found.of("output.weight"))])
     for index in range(shape.layers):

@@ -224,6 +224,20 @@ def test_floats_are_rounded_within_half_a_step():
     assert np.abs(floats(found).numpy()[4:6] - weight[4:6]).max() < 4e-3
 
 
+def test_coarse_codes_are_fitted():
+    """With 4 bits, scales and offsets are those of the least error: closer than from the least to the largest value."""
+    weight = np.random.default_rng(7).standard_normal((64, 256)).astype(np.float32)
+    weight[3], weight[4, :32] = 0.0, -1.5
+    groups = weight.reshape(64, 8, 32)
+    low, high = groups.min(-1, keepdims=True), groups.max(-1, keepdims=True)
+    step = np.maximum(high - low, 1e-7) / 15
+    plain = (np.rint((groups - low) / step) * step + low).reshape(weight.shape)
+    found = quantise(weight, 4)
+    assert found.codes.max() == 15
+    assert np.square(floats(found).numpy() - weight).mean() < 0.9 * np.square(plain - weight).mean()
+    assert np.abs(floats(found).numpy()[3]).max() < 1e-6 and np.abs(floats(found).numpy()[4, :32] + 1.5).max() < 2e-3
+
+
 def test_a_weight_is_rounded_in_pieces(monkeypatch):
     """However many channels are rounded at a time, the codes are the same."""
     weight = np.random.default_rng(6).standard_normal((50, 64)).astype(np.float32)

@@ -16,7 +16,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from engine import prepare
-from engine.codecs import ChannelCodec, choose_codec
+from engine.codecs import ChannelCodec, GroupCodec, choose_codec
 from engine.config import EngineConfig
 from engine.core import CompletionRequest
 from engine.errors import ConfigError, ModelLoadError, OutOfMemory
@@ -238,6 +238,18 @@ def test_a_killed_conversion_is_begun_anew(tiny, models):
     load(str(tiny), "int8", models, words_into(heard))
     assert any("converting" in line for line in heard)
     assert prepared(models, "int8-*") == [kept]
+
+
+def test_a_model_that_drafts_is_prepared_apart(tiny, models):
+    """One model as target and as draft: two sets of weights, the draft's the smaller one, each with its own costs."""
+    target, draft = (load(str(tiny), "int8", models, quietly, drafts=drafts) for drafts in (False, True))
+    assert target.prepared != draft.prepared
+    sizes = [sum(path.stat().st_size for path in kept.prepared.glob("int*-*.safetensors")) for kept in (target, draft)]
+    assert sizes[1] < sizes[0] or not isinstance(choose_codec(), GroupCodec)
+    heard = []
+    for drafts in (False, True):
+        load(str(tiny), "int8", models, words_into(heard), drafts=drafts)
+    assert not any("converting" in line for line in heard)
 
 
 def test_two_models_of_one_name_do_not_share_a_prepared_copy(tiny, tiny_draft, tmp_path, models):

@@ -24,7 +24,7 @@ def network(request, tiny, tmp_path_factory):
     if request.param == "kernels" and not isinstance(codec, GroupCodec):
         pytest.skip("no compiled kernels on this processor")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loader, "choose_codec", lambda: codec)
+        patch.setattr(loader, "choose_codec", lambda _: codec)
         return load(str(tiny), "int8", tmp_path_factory.mktemp("cache") / "models", lambda _: None).network
 
 
