@@ -29,6 +29,10 @@ TINY = 1e-30  # keeps an all-zero row from dividing by zero
 class Arithmetic(Protocol):
     """One way to compute what stands between two products. A row's bits must depend on that row alone."""
 
+    def alone(self) -> AbstractContextManager[None]:
+        """Return what many passes and the choices between them run in."""
+        ...
+
     def passing(self) -> AbstractContextManager[None]:
         """Return what a pass runs in."""
         ...
@@ -69,6 +73,10 @@ class TorchArithmetic:
     def __init__(self, eps: float) -> None:
         self._eps = torch.tensor([eps])
         self._levels = torch.tensor([float(LEVELS)])
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Torch brings its own threads."""
+        return nullcontext()
 
     def passing(self) -> AbstractContextManager[None]:
         """Torch brings its own threads."""

@@ -12,6 +12,7 @@ Constant factors (1/127 of the activations, the softmax's scale) are in the pack
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import torch
@@ -59,6 +60,10 @@ class LeanModel:
         self.head = head
         self.arithmetic = arithmetic
         self._attention = arithmetic.attention(shape, rope)
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Return what a completion should run in: see Arithmetic."""
+        return self.arithmetic.alone()
 
     def new_cache(self) -> KVCache:
         """Return an empty cache for this model."""

@@ -8,8 +8,8 @@ completions, and what the planner has learnt.
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -48,6 +48,7 @@ from engine.token_index import TokenIndex
 from engine.trace import as_json, rounds_as_json
 from engine.verifier import Verifier
 
+Alone = Callable[[], AbstractContextManager[None]]
 STOP_CONTEXT = 4000  # characters each side of the cursor that stop rules look at
 PAST_CONTEXT = 16  # tokens before a completion that are remembered with it, so that it can be found again
 
@@ -94,7 +95,10 @@ class Engine:
         self._index = TokenIndex(tokenizer.encode)
         self._past = PastCompletions()
         healer = Healer(tokenizer.token_bytes)
-        runners = [ModelRunner(m.network, config.cache_slots) for m in (target, models.draft) if m is not None]
+        networks = [m.network for m in (target, models.draft) if m is not None]
+        runners = [ModelRunner(network, config.cache_slots) for network in networks]
+        alone = [getattr(network, "alone", nullcontext) for network in networks]  # where they bring their own threads,
+        self._alone: Alone = nullcontext if nullcontext in alone else alone[0]  # all of them, torch's keep out
         self._runners: list[ModelRunner] = sharing._runners if sharing else runners
         self._lookup, self._model = self._choose_drafters(models.draft, healer)
         runner, planner = self._runners[0], planner or Planner(deepcopy(models.costs))
@@ -166,7 +170,7 @@ class Engine:
         plan = self._planner.plan(_normalised(request).request)
         for runner in self._runners:
             runner.select(request.path)
-        with suppress(Cancelled):
+        with suppress(Cancelled), self._alone():
             self._model.catch_up(plan.ids, cancel)
 
     def complete(self, request: CompletionRequest, cancel: CancelToken | None = None) -> Iterator[CompletionChunk]:
@@ -176,7 +180,8 @@ class Engine:
         stays usable after both.
         """
         try:
-            yield from self._complete(_normalised(request), cancel or CancelToken())
+            with self._alone():
+                yield from self._complete(_normalised(request), cancel or CancelToken())
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise

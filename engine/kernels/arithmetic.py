@@ -21,6 +21,10 @@ class KernelArithmetic:
         self._room = torch.empty(0)
         self._nothing = torch.empty(0), torch.empty(0)
 
+    def alone(self) -> AbstractContextManager[None]:
+        """See Arithmetic."""
+        return self._kernels.team.alone()
+
     def passing(self) -> AbstractContextManager[None]:
         """With the team awake."""
         return self._kernels.team.passing()

@@ -29,6 +29,7 @@ class Team:
         self._helpers: list[_Helper] = []
         self._wanted = 0
         self._one = threading.RLock()
+        self._threads, self._users, self._count = 1, 0, threading.Lock()
         atexit.register(self._end)  # compiled code must not go while a helper is in it
 
     def _end(self) -> None:
@@ -42,20 +43,30 @@ class Team:
             helper.wake()
 
     @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep torch from calling threads of its own, which go on spinning where helpers should work."""
+        before = torch.get_num_threads()
+        with self._count:
+            if not self._users:
+                self._threads = before
+            self._users += 1
+        torch.set_num_threads(1)  # for this thread
+        try:
+            yield
+        finally:
+            with self._count:
+                self._users -= 1
+            torch.set_num_threads(before)
+
+    @contextmanager
     def passing(self) -> Iterator[None]:
-        """Work on one pass: helpers are awake. torch's own threads, which would spin beside them, are not called."""
-        with self._one:
-            threads = torch.get_num_threads()
-            wanted = min(threads, _processors()) - 1  # more would take turns, each spinning while it has one
-            while len(self._helpers) < wanted:
+        """Work on one pass, with as many threads as torch may have."""
+        with self._one, self.alone():
+            self._wanted = min(self._threads, _processors()) - 1  # more would take turns, spinning while they have one
+            while len(self._helpers) < self._wanted:
                 self._helpers.append(_Helper(self._library, self.job))
-            torch.set_num_threads(1)
-            self._wanted = wanted
-            try:
-                self.wake()
-                yield
-            finally:
-                torch.set_num_threads(threads)
+            self.wake()
+            yield
 
 
 def _processors() -> int:

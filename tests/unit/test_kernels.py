@@ -106,6 +106,22 @@ def test_threads_do_not_change_a_bit(compiled, threads):
         torch.set_num_threads(before)
 
 
+def test_torch_keeps_to_one_thread_between_passes(compiled):
+    """From the first pass of a completion to its last torch calls no threads, and has them back afterwards."""
+    before, seen = torch.get_num_threads(), []
+    codes, x = part(some_codes(4, 64, 64)), whole_rows(1, 64)
+    with compiled.team.alone():
+        seen.append(torch.get_num_threads())
+        want = product(compiled, [codes], x)
+        seen.append(torch.get_num_threads())
+        other = threading.Thread(target=lambda: seen.append(torch.equal(product(compiled, [codes], x), want)))
+        other.start()
+        other.join()
+        seen.append(torch.get_num_threads())
+    assert seen == [1, 1, True, 1]
+    assert torch.get_num_threads() == before
+
+
 def test_two_threads_that_both_run_passes_take_turns(compiled):
     """Engines in two threads share the team; neither sees the other's rows."""
     codes, failures = part(some_codes(7, 256, 512)), []
