@@ -198,7 +198,7 @@ class Engine:
             runner.select(request.path)
         completion.stats.prompt_tokens = len(plan.ids)
         completion.stats.reused_tokens = self._decoder.target.reusable(plan.ids)
-        completion.stats.computed_tokens = len(plan.ids) - completion.stats.reused_tokens
+        unread = len(plan.ids) - completion.stats.reused_tokens
         local = self._corpora(request, plan)
         stream = TextStream(
             self._target.tokenizer.token_bytes, _stop_context(request), len(plan.owed), document.line_break
@@ -207,8 +207,11 @@ class Engine:
             plan.ids, local, plan.owed, request.sampling, request.limits.max_tokens, self._target.ends, cancel
         )
         reason: FinishReason = "cancelled"
-        if not 0 < request.limits.max_prefill < completion.stats.computed_tokens:
+        if not 0 < request.limits.max_prefill < unread:
             reason = yield from self._stream(job, stream, completion)
+            if not completion.prefilled:  # cancelled in the middle of it
+                unread = max(0, self._decoder.target.reusable(plan.ids) - completion.stats.reused_tokens)
+            completion.stats.computed_tokens = unread
         runs = stream.finish(reason)
         if stream.token_ids:
             self._past.add(request.path, [*local[-PAST_CONTEXT:].tolist(), *stream.token_ids])
@@ -267,7 +270,7 @@ class _Completion:
         self._rounds: list[Round] = []
         self._began = time.perf_counter()
         self.stats.ms = {"load": load_ms, "prefill": 0.0, "draft": 0.0, "verify": 0.0, "overhead": 0.0}
-        self._prefilled = False
+        self.prefilled = False
 
     def _since(self) -> float:
         return (time.perf_counter() - self._began) * 1e3
@@ -278,8 +281,8 @@ class _Completion:
         stats.emitted_tokens += len(step.emitted)
         self._rounds.append(step)
         stats.ms["draft"] += step.draft_ms
-        stats.ms["verify" if self._prefilled else "prefill"] += step.verify_ms
-        self._prefilled = True
+        stats.ms["verify" if self.prefilled else "prefill"] += step.verify_ms
+        self.prefilled = True
         for at, source in enumerate(step.draft.sources):
             stats.drafted[source] = stats.drafted.get(source, 0) + 1
             stats.accepted[source] = stats.accepted.get(source, 0) + (at < step.accepted)

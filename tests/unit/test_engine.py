@@ -155,6 +155,27 @@ def test_cancel_before_and_during(engine):
     assert ask(engine, CODE, 30).token_ids == whole.token_ids
 
 
+def test_a_cancelled_prompt_counts_what_was_read_of_it(engine):
+    """The figures of a completion cancelled while its prompt was read say what was computed, and that is not lost."""
+
+    class Impatient(CancelToken):
+        looks = 0
+
+        @property
+        def cancelled(self):
+            self.looks += 1
+            return self.looks > 3
+
+    engine._runners[0]._chunks, engine._runners[0]._chunk = (16,), 16
+    text = CODE * 3
+    stats = ask(engine, text, 30, Impatient()).stats
+    assert stats.target_passes == 0
+    assert 0 < stats.computed_tokens < stats.prompt_tokens
+    later = ask(engine, text, 30).stats
+    assert later.reused_tokens == stats.computed_tokens
+    assert later.reused_tokens + later.computed_tokens == later.prompt_tokens
+
+
 def test_an_abandoned_completion_leaves_the_engine_usable(engine):
     """Closing the generator midway changes nothing for the next request."""
     whole = ask(engine, CODE, 30)
