@@ -88,6 +88,7 @@ class _KernelStep:
 
     def attend(self, index: int, product: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
         """See Step; the answers' memory is the next layer's, too."""
+        assert product.is_contiguous()
         self._words[0] = product.data_ptr()
         if index != self._index:
             self._words += (index - self._index) * self._layer
