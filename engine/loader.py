@@ -221,9 +221,10 @@ class _Loading:
             model = read_module(self._source, "bfloat16")
             with replacing(path) as partial:
                 prepare.prepare(model, codec, partial, self._gguf_codes(), self._drafts)
-            for older in set(self._kept.glob("int*-*.safetensors")) - {path}:
-                with suppress(OSError):  # where it is in use it stays
-                    older.unlink()  # what another version made takes gigabytes
+            for other in set(self._prepared.rglob("int*-*.safetensors")) - {path}:
+                if other.parent == path.parent or not prepare.is_current(other):
+                    with suppress(OSError):  # where it is in use it stays
+                        other.unlink()  # what another version made takes gigabytes
         self._require_memory(path.stat().st_size)
 
         def progress(done: float) -> None:

@@ -147,14 +147,14 @@ def _interleaved(heads: int, head_dim: int) -> Tensor:
     return torch.arange(heads * head_dim).view(heads, 2, head_dim // 2).transpose(1, 2).flatten()
 
 
-def is_current(path: Path, codec: Codec) -> bool:
-    """Whether `path` holds prepared weights that this code and this processor can use."""
+def is_current(path: Path, codec: Codec | None = None) -> bool:
+    """Whether `path` holds prepared weights that this code can use, and this processor with `codec`."""
     if not path.is_file():
         return False
     try:
         with safe_open(path, "pt") as file:
             metadata = file.metadata() or {}
-            return metadata["format"] == FORMAT and codec.reads(metadata["codec"])
+            return metadata["format"] == FORMAT and (codec is None or codec.reads(metadata["codec"]))
     except Exception:  # cut off, of another make, or no such file at all
         return False
 

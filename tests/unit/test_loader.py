@@ -252,6 +252,17 @@ def test_a_model_that_drafts_is_prepared_apart(tiny, models):
     assert not any("converting" in line for line in heard)
 
 
+def test_what_another_version_prepared_is_cleared_away(tiny, models, monkeypatch):
+    """When a draft's copy is made, a target's copy goes if no version in use can read it, and stays if this one can."""
+    target = load(str(tiny), "int8", models, quietly).prepared
+    (kept,) = target.glob("int*-*.safetensors")
+    load(str(tiny), "int8", models, quietly, drafts=True)
+    assert kept.is_file()
+    monkeypatch.setattr(prepare, "FORMAT", "next")
+    load(str(tiny), "int8", models, quietly, drafts=True)
+    assert not kept.exists()
+
+
 def test_two_models_of_one_name_do_not_share_a_prepared_copy(tiny, tiny_draft, tmp_path, models):
     """Folders that are called alike in different places are prepared apart."""
     twins = [shutil.copytree(f, tmp_path / side / "coder-1.5b") for f, side in ((tiny, "left"), (tiny_draft, "right"))]
