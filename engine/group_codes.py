@@ -50,16 +50,14 @@ def _quantise(weight: npt.NDArray[np.float32], bits: int) -> GroupCodes:
     groups = weight.reshape(len(weight), -1, GROUP)
     most = 2**bits - 1
     low, high = groups.min(axis=-1), groups.max(axis=-1)
-    scale, offset = _halves(np.maximum(high - low, 1e-7) / most, low)
+    offset = low.astype(np.float16)
+    reach = high - offset.astype(np.float32)  # from the offset as it is kept, so that the largest value is in reach
+    scale = (np.maximum(reach, 1e-7) / most).astype(np.float16)
     codes = _codes(groups, scale, offset, most)
     for _ in range(FITS if bits <= COARSE else 0):
-        scale, offset = _halves(*_fitted(groups, codes, scale, offset))
+        scale, offset = _fitted(groups, codes, scale, offset)
         codes = _codes(groups, scale, offset, most)
     return GroupCodes(bits, codes.astype(np.uint8).reshape(weight.shape), scale, offset)
-
-
-def _halves(scale: Floats, offset: Floats) -> tuple[Half, Half]:
-    return scale.astype(np.float16), offset.astype(np.float16)
 
 
 def _codes(groups: Floats, scale: Half, offset: Half, most: int) -> Floats:
@@ -68,11 +66,12 @@ def _codes(groups: Floats, scale: Half, offset: Half, most: int) -> Floats:
     return codes
 
 
-def _fitted(groups: Floats, codes: Floats, scale: Half, offset: Half) -> tuple[Floats, Floats]:
+def _fitted(groups: Floats, codes: Floats, scale: Half, offset: Half) -> tuple[Half, Half]:
     """Return the scale and offset of the least square error for these codes; where all are alike, those there were."""
     mean, weights = codes.mean(axis=-1), groups.mean(axis=-1)
     apart = codes - mean[..., None]
     spread = np.einsum("...i,...i", apart, apart)
     found = np.einsum("...i,...i", apart, groups) / np.maximum(spread, 1e-7)
     slope = np.where((spread > 0) & (found > 0), found, scale.astype(np.float32))
-    return slope, np.where(spread > 0, weights - slope * mean, offset.astype(np.float32))
+    base = np.where(spread > 0, weights - slope * mean, offset.astype(np.float32))
+    return slope.astype(np.float16), base.astype(np.float16)

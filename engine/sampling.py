@@ -43,7 +43,7 @@ def probabilities(logits: Tensor, params: SamplingParams) -> Tensor:
 def race_noise(seed: int, position: int, size: int) -> Tensor:
     """Exp(1) noise [size] for the token generated at `position`, the same wherever and whenever it is asked for.
 
-    numpy draws it in a seventh of the time that torch takes, 4.8 ms for 152,000 ids.
+    For 152,000 ids numpy takes 1.6 to 2.2 ms where torch takes 4.8.
     """
     generator = np.random.Generator(np.random.SFC64((seed + position * _MIX) % 2**63))
     return torch.from_numpy(np.maximum(generator.standard_exponential(size, dtype=np.float32), 1e-30))

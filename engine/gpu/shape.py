@@ -6,23 +6,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from engine.lean_shape import LeanShape
+
 ATTENTION = "model.layers.{}.self_attn."
 MLP = "model.layers.{}.mlp."
 
 
 @dataclass(frozen=True, slots=True)
-class ModelShape:
+class ModelShape(LeanShape):
     """Sizes and rotation frequencies of a model. `tied`: the output head is the embedding."""
 
-    layers: int
-    hidden: int
-    intermediate: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    vocab: int
-    eps: float
-    max_length: int
     qkv_bias: bool
     tied: bool
     inv_freq: tuple[float, ...]  # [head_dim / 2]
@@ -43,11 +36,6 @@ class ModelShape:
             inv_freq=tuple(rotary.inv_freq.tolist()),
             rope_scaling=float(rotary.attention_scaling),
         )
-
-    @property
-    def group(self) -> int:
-        """Query heads per key/value head."""
-        return self.heads // self.kv_heads
 
     @property
     def qkv_width(self) -> int:

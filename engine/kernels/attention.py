@@ -38,7 +38,7 @@ class BlockCache(KVCache):
 
 
 def _zeros(*size: int) -> Tensor:
-    """On large pages, where there are such: what is read once a pass is half as far away."""
+    """Zeros on large pages, where there are such: a pass reads all of them once, and looks up fewer pages."""
     return torch.from_numpy(aligned(2 * prod(size))).view(torch.float16).view(size)
 
 

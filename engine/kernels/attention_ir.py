@@ -289,6 +289,7 @@ def _attention() -> str:
 
 
 _DECLARATIONS = """
+declare i64 @llvm.umin.i64(i64, i64)
 declare <8 x float> @llvm.minnum.v8f32(<8 x float>, <8 x float>)
 declare <8 x float> @llvm.maxnum.v8f32(<8 x float>, <8 x float>)
 declare float @llvm.vector.reduce.fadd.v16f32(float, <16 x float>)

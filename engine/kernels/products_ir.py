@@ -111,7 +111,7 @@ def _halves(t: Text, base: str, offset: int) -> str:
 
 
 def _accumulated(t: Text, integer: str, scale: str, offset: str, of_rows: str, total: str) -> str:
-    """Add a group to totals. This order of operations is what a row's bits rest on, for few rows and many."""
+    """Add a group to totals. This order of operations is what a row's bits rest on."""
     number = t.let(f"sitofp <8 x i32> {integer} to <8 x float>")
     return t.let(fma(offset, of_rows, t.let(fma(number, scale, total))))
 
@@ -170,6 +170,5 @@ _DECLARATIONS = """
 declare <16 x i16> @llvm.x86.avx2.pmadd.ub.sw(<32 x i8>, <32 x i8>)
 declare <8 x i32> @llvm.x86.avx2.pmadd.wd(<16 x i16>, <16 x i16>)
 declare <8 x float> @llvm.fma.v8f32(<8 x float>, <8 x float>, <8 x float>)
-declare i64 @llvm.umin.i64(i64, i64)
 declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
 declare void @llvm.x86.sse2.pause()"""
