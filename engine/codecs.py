@@ -15,12 +15,13 @@ import torch
 from torch import Tensor
 
 from engine.arithmetic import LEVELS, Arithmetic, Linear, TorchArithmetic
-from engine.group_codes import BITS, COARSE, GroupCodes, quantise
+from engine.group_codes import BITS, COARSE, quantise
 from engine.int8_linear import Backend, choose_backend, quantise_weight
 from engine.kernels.arithmetic import KernelArithmetic
 from engine.kernels.find import find_kernels
+from engine.kernels.group_codes import GroupCodes
 from engine.kernels.kernels import Kernels, Part
-from engine.kernels.layout import GROUP, STRIDE, TILE, aligned, pack
+from engine.kernels.layout import aligned, pack, size_of
 
 Read = Callable[[str], Tensor]
 """Returns a tensor of the prepared file by its name."""
@@ -66,9 +67,9 @@ class Codec(Protocol):
 
 
 class GroupCodec:
-    """Codes by groups of 32 inputs, for the compiled kernels."""
+    """Codes by groups of inputs, for the compiled kernels."""
 
-    how = "compiled kernels, 4-bit and 7-bit codes in groups of 32"
+    how = "compiled kernels, 4-bit to 7-bit codes in groups"
 
     def __init__(self, kernels: Kernels, bits: int = BITS) -> None:
         """Take the kernels, and the bits of codes that no file has."""
@@ -84,7 +85,7 @@ class GroupCodec:
         kept: dict[str, Tensor] = {}
         for at, (codes, factor) in enumerate(_merged(pieces, self._bits)):
             facts = [codes.bits, *codes.codes.shape, factor]
-            kept[f"{name}.{at}"] = torch.from_numpy(pack(codes.codes, codes.scale, codes.offset, codes.bits))
+            kept[f"{name}.{at}"] = torch.from_numpy(pack(codes))
             kept[f"{name}.{at}.facts"] = torch.tensor(facts, dtype=torch.float64)
         kept[f"{name}.parts"] = torch.tensor(at + 1)
         return kept
@@ -96,7 +97,7 @@ class GroupCodec:
             bits, channels, inputs, factor = read(f"{name}.{at}.facts").tolist()
             channels = min(int(channels), rows or int(channels))
             stored = read(f"{name}.{at}").numpy()
-            size = -(-channels // TILE) * int(inputs) // GROUP * STRIDE[int(bits)]
+            size = size_of(int(bits), channels, int(inputs))
             packed = aligned(size)
             packed[:] = stored[:size]
             parts.append(Part(int(bits), packed, channels, factor / LEVELS))

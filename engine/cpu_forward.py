@@ -83,14 +83,15 @@ class LeanModel:
         change: tuple[Tensor, Tensor] | None = None  # what the last product adds to x, and the scale of its rows
         for index, layer in enumerate(self.layers):
             x, q, scale = between.normed(x, change, layer.input_norm)
-            q, scale = between.rounded(step.attend(index, layer.qkv(q), scale, layer.qkv_bias))
+            attended = step.attend(index, layer.qkv(q), scale, layer.qkv_bias)
+            if index == len(self.layers) - 1:  # of what stands before the last rows, no one needs more than its keys
+                x, attended = x[rows - last :], attended[rows - last :]
+            q, scale = between.rounded(attended)
             x, q, scale = between.normed(x, (layer.out(q), scale), layer.post_norm)
             q, scale = between.gated(layer.gate_up(q), scale)
             change = layer.down(q), scale
         cache.extend(ids)
-        assert change is not None
-        change = change[0][rows - last :], change[1][rows - last :]
-        _, q, scale = between.normed(x[rows - last :], change, self._final_norm)
+        _, q, scale = between.normed(x, change, self._final_norm)
         return self._logits(q, scale, cache)
 
     def _logits(self, q: Activations, scale: Tensor, cache: KVCache) -> Tensor:

@@ -1,22 +1,19 @@
 """The codes of a GGUF file's weights as they stand there, where their form is one that our kernels multiply.
 
-That is Q4_K: super-blocks of 256 inputs, each with two half-precision factors and, for every 32 inputs, 6 bits of scale
-and 6 of offset (llama.cpp, ggml-quants). Taken over, the weights are those of the file to 11 bits of scale.
+These are Q4_K and Q6_K: super-blocks of 256 inputs whose groups have steps of 6 and 8 bits (llama.cpp, ggml-quants).
+Nothing is rounded.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from engine.group_codes import GroupCodes
-from engine.kernels.layout import GROUP
+from engine.kernels.group_codes import SUPER, Bytes, GroupCodes
 
-SUPER = 256  # inputs of a super-block
-SIZE = 144  # its bytes: two halves, 12 bytes of scales, 128 of codes
 PLAIN = ("qwen2",)  # architectures whose rows stand in the file in the order that transformers has
 
 
@@ -32,27 +29,40 @@ class GgufCodes:
         reader = gguf.GGUFReader(str(path))
         architecture = reader.fields["general.architecture"].contents()
         if architecture in PLAIN:
-            wanted = gguf.GGMLQuantizationType.Q4_K
-            self._tensors = {t.name: t for t in reader.tensors if t.tensor_type == wanted}
+            self._tensors = {t.name: t for t in reader.tensors if t.tensor_type.name in UNPACK}
 
     def of(self, name: str) -> GroupCodes | None:
-        """Return a tensor's codes, None where the file has none of this kind."""
+        """Return a tensor's codes, None where the file has none of these kinds."""
         tensor = self._tensors.get(name)
         if tensor is None:
             return None
-        return unpack_q4_k(np.asarray(tensor.data).reshape(int(tensor.shape[1]), -1))
+        return UNPACK[tensor.tensor_type.name](np.asarray(tensor.data).reshape(int(tensor.shape[1]), -1))
 
 
-def unpack_q4_k(data: npt.NDArray[np.uint8]) -> GroupCodes:
-    """Return the codes of rows of bytes [out, in / 256 x 144]."""
+def unpack_q4_k(data: Bytes) -> GroupCodes:
+    """Return the codes of rows [out, in / 256 x 144]: two factors, 12 bytes of steps and offsets, 128 of codes."""
     out = len(data)
-    blocks = data.reshape(out, -1, SIZE)
-    factors = np.ascontiguousarray(blocks[..., :4]).view(np.float16).astype(np.float32)
-    packed, pairs = blocks[..., 4:16], blocks[..., 16:].reshape(out, -1, SUPER // 64, GROUP)
+    blocks = data.reshape(out, -1, 144)
+    factors = np.ascontiguousarray(blocks[..., :4]).view(np.float16)
+    packed, pairs = blocks[..., 4:16], blocks[..., 16:].reshape(out, -1, SUPER // 64, 32)
     codes = np.stack([pairs & 15, pairs >> 4], axis=3).reshape(out, -1)  # 64 inputs: the low halves, then the high ones
     first, second, third = packed[..., :4], packed[..., 4:8], packed[..., 8:]
-    scales = np.concatenate([first & 63, third & 15 | first >> 6 << 4], axis=-1)
-    offsets = np.concatenate([second & 63, third >> 4 | second >> 6 << 4], axis=-1)
-    scale = (factors[..., :1] * scales).reshape(out, -1)
-    offset = (-factors[..., 1:] * offsets).reshape(out, -1)
-    return GroupCodes(4, codes, scale.astype(np.float16), offset.astype(np.float16))
+    steps = np.concatenate([first & 63, third & 15 | first >> 6 << 4], axis=-1).reshape(out, -1)
+    offsets = np.concatenate([second & 63, third >> 4 | second >> 6 << 4], axis=-1).reshape(out, -1)
+    return GroupCodes(4, codes, steps, factors[..., 0], offsets.view(np.int8), -factors[..., 1])
+
+
+def unpack_q6_k(data: Bytes) -> GroupCodes:
+    """Return the codes of rows [out, in / 256 x 210]: low halves of codes, high quarters, 16 steps, a factor."""
+    out = len(data)
+    blocks = data.reshape(out, -1, 210)
+    low = blocks[..., :128].reshape(out, -1, 2, 2, 32)  # of 128 inputs: 64 in low halves of bytes, 64 in high
+    high = blocks[..., 128:192].reshape(out, -1, 2, 1, 32)  # four codes a byte, 32 inputs apart
+    halves = np.concatenate([low & 15, low >> 4], axis=3)
+    quarters = np.concatenate([high >> shift & 3 for shift in (0, 2, 4, 6)], axis=3)
+    steps = blocks[..., 192:208].reshape(out, -1).view(np.int8)
+    factors = np.ascontiguousarray(blocks[..., 208:]).view(np.float16)
+    return GroupCodes(6, (halves | quarters << 4).reshape(out, -1), steps, factors[..., 0])
+
+
+UNPACK: dict[str, Callable[[Bytes], GroupCodes]] = {"Q4_K": unpack_q4_k, "Q6_K": unpack_q6_k}

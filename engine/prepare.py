@@ -26,7 +26,7 @@ from engine.gguf_codes import GgufCodes
 from engine.int8_linear import quantise_weight
 from engine.lean_shape import LeanShape
 
-FORMAT = "3"  # raise it when the file's meaning or `lean_obstacle` changes: what is older is then prepared anew
+FORMAT = "4"  # raise it when the file's meaning or `lean_obstacle` changes: what is older is then prepared anew
 FAMILY = ("qwen2", "llama", "mistral")
 LINEARS = ("qkv", "out", "gate_up", "down")
 SUPPORTED_ROPE = ("default", "linear", "llama3")
@@ -52,8 +52,8 @@ def lean_obstacle(config: Any) -> str | None:  # noqa: ANN401  (transformers con
     if config.model_type != "qwen2" and getattr(config, "attention_bias", False):
         return "a bias on the attention output"
     attended = config.num_attention_heads * head_dim
-    if any(width % 32 for width in (config.hidden_size, config.intermediate_size, attended)) or head_dim % 16:
-        return "widths that are no multiple of 32"
+    if any(width % 64 for width in (config.hidden_size, config.intermediate_size, attended)) or head_dim % 16:
+        return "widths that are no multiple of 64"
     return None
 
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from engine.attention import Attention, TorchAttention
 from engine.kernels.attention import WIDTH, KernelAttention
 from engine.kernels.kernels import Kernels, Rounded
+from engine.kernels.layout import QUADS
 from engine.lean_shape import LeanShape
 
 
@@ -76,4 +77,5 @@ class KernelArithmetic:
 
     def floats(self, q: Rounded) -> Tensor:
         """See Arithmetic."""
-        return self._kernels.rounded.codes[: q.rows * q.width].view(q).float()
+        pairs = self._kernels.rounded.codes[: q.rows * q.width].view(q.rows, -1, 2 * QUADS, 2, 2)
+        return pairs.transpose(2, 3).reshape(q).float()

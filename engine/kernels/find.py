@@ -14,8 +14,9 @@ from engine.arithmetic import Arithmetic, TorchArithmetic
 from engine.attention import Attention, TorchAttention
 from engine.kernels.arithmetic import KernelArithmetic
 from engine.kernels.attention import KernelAttention
+from engine.kernels.group_codes import GROUP, GroupCodes
 from engine.kernels.kernels import Kernels, Part
-from engine.kernels.layout import CODE_BYTES, GROUP, pack
+from engine.kernels.layout import FORMS, pack
 from engine.kernels.library import Library, suits
 from engine.lean_shape import LeanShape
 
@@ -41,19 +42,21 @@ def find_kernels() -> Kernels | None:
 def _is_right(kernels: Kernels) -> bool:
     """Compare with other arithmetic: the products with the largest codes too, all of it alone and among other rows."""
     with kernels.team.passing(), torch.inference_mode():
-        return all(_multiplies(kernels, bits) for bits in CODE_BYTES) and _fills_between(kernels) and _attends(kernels)
+        return all(_multiplies(kernels, bits) for bits in FORMS) and _fills_between(kernels) and _attends(kernels)
 
 
 def _multiplies(kernels: Kernels, bits: int) -> bool:
     random = np.random.default_rng(0)
     codes = random.integers(0, 2**bits, (40, 320), dtype=np.uint8)
     codes[0], codes[1] = 2**bits - 1, 0
-    scale, offset = (random.random((40, 10)).astype(np.float16) for _ in range(2))
+    steps = random.integers(0, 128, (40, 320 // GROUP[bits]), dtype=np.uint8)
+    factors, more = (random.random((40, 2)).astype(np.float16) for _ in range(2))
+    offsets = random.integers(-128, 128, steps.shape, dtype=np.int8)
+    weight = GroupCodes(bits, codes, steps, factors, *((offsets, more) if bits == 4 else ()))
     rows = torch.from_numpy(random.integers(-127, 128, (13, 320)).astype(np.float32))
     rows[0], rows[1], rows[:, 0] = 127.0, -127.0, 127.0
-    weight = codes.reshape(40, 10, GROUP) * scale[..., None].astype(float) + offset[..., None].astype(float)
-    want = rows.double() @ torch.from_numpy(weight.reshape(40, 320)).T
-    linear = kernels.linear([Part(bits, pack(codes, scale, offset, bits), 40)], 320)
+    want = rows.double() @ torch.from_numpy(weight.floats()).T
+    linear = kernels.linear([Part(bits, pack(weight), 40)], 320)
     arithmetic = KernelArithmetic(kernels, 0.0)
     got, *alone = (linear(arithmetic.rounded(part)[0]) for part in (rows, *torch.split(rows, 1)))
     return torch.equal(torch.cat(alone), got) and bool((got - want).abs().max() <= 1e-5 * want.abs().max())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from engine.kernels.layout import CODE_BYTES
+from engine.kernels.layout import FORMS
 
 # The job that a team shares, in words of 8 bytes; what several threads write lies in cache lines of its own.
 WORD, FINISHED, ARGUMENTS, STOP, WORDS = 0, 8, 16, 32, 40
@@ -32,11 +32,11 @@ def _work() -> str:
         for name, at in _arguments()
     )
     pointers = "\n".join(f"  %{n}.p = inttoptr i64 %{n} to ptr" for n in ("weight", "codes", "sums", "out"))
-    cases = "\n".join(f"    i64 {bits}, label %bits{bits}" for bits in CODE_BYTES)
+    cases = "\n".join(f"    i64 {bits}, label %bits{bits}" for bits in FORMS)
     calls = "\n".join(
         f"bits{bits}:\n  call void @tiles{bits}(ptr %weight.p, ptr %codes.p, ptr %sums.p, ptr %out.p, "
         "i64 %first, i64 %end, i64 %k, i64 %rows, i64 %stride, float %factor.f)\n  br label %finished"
-        for bits in CODE_BYTES
+        for bits in FORMS
     )
     return f"""
 define internal void @work(ptr %job) {{

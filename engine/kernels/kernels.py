@@ -10,8 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.kernels.layout import GROUP, TILE, Bytes
+from engine.kernels.group_codes import Bytes
+from engine.kernels.layout import PAIR, PAIRS, TILE
 from engine.kernels.library import Library
+from engine.kernels.products_ir import WORDS
 from engine.kernels.team import Team
 
 FEW_ROWS = 32  # of a pass that is over before a helper loses patience
@@ -94,5 +96,5 @@ class _Codes:
     def __init__(self, size: int) -> None:
         self.size = size
         self.codes = torch.empty(size, dtype=torch.int8)
-        self.sums = torch.empty(-(-size // GROUP))
+        self.sums = torch.empty(size // PAIR * WORDS + PAIRS * WORDS, dtype=torch.int32)  # a last row is read beyond
         self.at = self.codes.data_ptr(), self.sums.data_ptr()

@@ -1,100 +1,180 @@
 """Products of int8 rows with packed weights (see layout), as LLVM assembly for x86-64 with AVX2, FMA and F16C.
 
-Activations are int8 codes with a sum for each group of inputs. One row of one channel is
+Activations are int8 codes, with sums for groups of inputs as words of two halves: for each pair of inputs one word of
+the sums of its two groups of 32, and two words of the sums of its groups of 16. One row of one channel is
 
-    sum over groups of  s * (sum of u * a)  +  m * (sum of a)
+    sum over super-blocks of  factor * (sum of step * (sum of u * a)  -  zero * sum of step * (sum of a))
+                              + offset factor * (sum of offset * (sum of a))
 
 with exact integers inside and one fixed order of float operations outside, whatever rows and threads take part: a row's
-bits depend on nothing but the row. 4-bit products of a whole group fit 16 bits (8 x 2 x 15 x 127 < 2^15), 7-bit ones do
-for one instruction (2 x 127 x 127).
+bits depend on nothing but the row. As many products are added in 16 bits as fit: eight pairs of 4-bit ones
+(8 x 2 x 15 x 127 < 2^15), two of 6-bit ones, one of 7-bit ones. A super-block fits 32 bits.
 
-The 8 channels of a tile stand side by side in a register, and a code that came from memory is unpacked once for up to
-4 rows. (Rows side by side instead, 8 in a register, with codes unpacked into the first cache, won 8 % from 32 rows on
-with 4-bit codes and nothing elsewhere.)
+The 8 channels of a tile stand side by side in a register, and what came from memory serves up to 4 rows. For more rows
+than that, a tile's 6-bit codes are unpacked to bytes once; what 4-bit ones cost to unpack is less than that would be.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.kernels.layout import AHEAD, CODE_BYTES, GROUP, STRIDE, TILE
+from engine.kernels.group_codes import ZERO
+from engine.kernels.layout import AHEAD, FACTOR, FORMS, HALVES, PAIR, QUADS, TILE, VECTOR, Form
 from engine.kernels.text import Text, fma
 
-BLOCK = 4  # rows that share one unpacking of the codes: what the 16 registers hold
+BLOCK = 4  # rows that share what came from memory: what the 16 registers hold
+WORDS = 3  # of sums of a pair
+ADDED = {4: 8, 6: 2, 7: 1}  # products of two that fit 16 bits together, by bits
+UNPACKED = (6,)  # bits of codes that are unpacked once for many rows
 
-_ONES = f"<{', '.join(['i16 1'] * 16)}>"
-_NIBBLES = f"<{', '.join(['i16 3855'] * 16)}>"  # 0x0f0f
-_FOURS = f"<{', '.join(['i16 4'] * 16)}>"
-
-_ARGUMENTS = "ptr %weight, ptr %codes, ptr %sums, ptr %out, i64 %k, i64 %groups, i64 %stride, float %factor"
+_PLACES = "ptr %weight, ptr %bytes, ptr %codes, ptr %sums, ptr %out"
+_ARGUMENTS = f"{_PLACES}, i64 %k, i64 %halves, i64 %words, i64 %size, i64 %stride, float %factor"
+_LOG_HALVES = HALVES.bit_length() - 1
+_TURNS = [quad for low in range(4) for quad in (low, low + 4)]  # the two that share bytes, one after the other
 
 
 def source() -> str:
     """Return the functions."""
-    blocks = (_block(bits, rows) for bits in CODE_BYTES for rows in range(1, BLOCK + 1))
-    return "\n".join([_DECLARATIONS, *blocks, *map(_tiles, CODE_BYTES)])
+    few = [_block(form, rows) for form in FORMS.values() for rows in range(1, BLOCK + 1)]
+    more = [_block(form, BLOCK, "bytes" if form.bits in UNPACKED else "again") for form in FORMS.values()]
+    return "\n".join(
+        [_DECLARATIONS, *few, *more, *(_unpack(FORMS[bits]) for bits in UNPACKED), *map(_tiles, FORMS.values())]
+    )
 
 
-def _block(bits: int, rows: int) -> str:
-    """One tile for a few rows: a loop over groups with a vector of 8 channels for each row."""
+def _block(form: Form, rows: int, kind: str = "block") -> str:
+    """One tile for a few rows: a vector of 8 channels for each row."""
     t = Text()
     codes = [t.at("%codes", t.times("%k", r)) for r in range(rows)]
-    sums = [t.at("%sums", t.times("%groups", r), "float") for r in range(rows)]
-    with t.loop(0, "%groups", carried=[("<8 x float>", "zeroinitializer")] * rows) as loop:
-        weight = t.at("%weight", t.times(loop.index, STRIDE[bits]))
-        _prefetch(t, weight, bits)
-        first = t.times(loop.index, GROUP)
-        activations = [t.at(row, first) for row in codes]
-        integers = _nibble_products(t, weight, activations) if bits == 4 else _byte_products(t, weight, activations)
-        scale, offset = (_halves(t, weight, CODE_BYTES[bits] + 16 * part) for part in (0, 1))
-        for r, integer in enumerate(integers):
-            of_row = t.splat("float", t.load("float", t.at(sums[r], loop.index, "float"), align=4))
-            loop.results.append(_accumulated(t, integer, scale, offset, of_row, loop.values[r]))
+    sums = [t.at("%sums", t.times("%words", r), "i32") for r in range(rows)]
+    with t.loop(0, "%halves", HALVES, [("<8 x float>", "zeroinitializer")] * rows) as supers:
+        weight = t.at("%weight", t.times(t.let(f"lshr i64 {supers.index}, {_LOG_HALVES}"), form.stride))
+        pairs = t.at(weight, form.factors)
+        count = t.least(t.let(f"sub i64 %halves, {supers.index}"), HALVES)
+        with t.loop(0, count, 1, [("<8 x i32>", "zeroinitializer")] * rows) as halves:
+            half = t.plus(supers.index, halves.index)
+            activations = [t.at(row, t.times(half, 4 * QUADS)) for row in codes]
+            odd = t.let(f"and i64 {halves.index}, 1")
+            pair = t.at(pairs, t.times(t.let(f"lshr i64 {halves.index}, 1"), form.pair))
+            if kind == "bytes":
+                place = t.at("%bytes", t.times(half, QUADS * VECTOR))
+            else:
+                place = t.at(pair, t.times(odd, form.codes))
+            if kind != "again":
+                share = _share(form)
+                ahead = t.at(weight, "%size" if kind == "bytes" else AHEAD)
+                _prefetch(t, t.at(ahead, t.times(halves.index, share)), share)
+            steps = _steps(
+                t, form, pair, t.plus(t.times(odd, FACTOR), form.step_at) if form.steps > FACTOR else form.step_at
+            )
+            halves.results = _products(t, form, place, steps, activations, halves.values, kind == "bytes")
+        words = [t.at(row, t.times(t.let(f"lshr i64 {supers.index}, 1"), WORDS), "i32") for row in sums]
+        shifts = _shifts(t, form, pairs, count, words)
+        supers.results = _finished(t, form, weight, halves.results, shifts, supers.values)
     factor = t.splat("float", "%factor")
-    for r, total in enumerate(loop.results):
+    for r, total in enumerate(supers.results):
         where = t.at("%out", t.times("%stride", r), "float")
         t.do(f"store <8 x float> {t.let(f'fmul <8 x float> {total}, {factor}')}, ptr {where}, align 4")
     t.do("ret void")
-    return t.function(f"define internal void @block{bits}_{rows}({_ARGUMENTS}) alwaysinline")
+    return t.function(f"define internal void @{kind}{form.bits}_{rows}({_ARGUMENTS}) noinline")
 
 
-def _nibble_products(t: Text, weight: str, activations: Sequence[str]) -> list[str]:
-    """Sums of a group's products, <8 x i32> for each row."""
-    totals = [""] * len(activations)
-    for quad in range(4):
-        for part, codes in enumerate(_nibbles(t, weight, quad)):
-            for r, row in enumerate(activations):
-                product = _multiplied(t, codes, _spread_four(t, row, 4 * (quad + 4 * part)))
-                totals[r] = t.let(f"add <16 x i16> {totals[r]}, {product}") if totals[r] else product
-    return [_pairs(t, total) for total in totals]
-
-
-def _byte_products(t: Text, weight: str, activations: Sequence[str]) -> list[str]:
-    totals = [""] * len(activations)
-    for quad in range(8):
-        codes = t.load("<32 x i8>", weight, 32 * quad, align=32)
+def _products(
+    t: Text, form: Form, place: str, steps: str, activations: Sequence[str], totals: Sequence[str], unpacked: bool
+) -> list[str]:
+    """Add the products of half a pair, times their steps, to totals <8 x i32> of each row."""
+    totals, added = list(totals), [""] * len(activations)
+    for at, quad in enumerate(_TURNS):
+        codes = t.load("<32 x i8>", place, VECTOR * quad, align=VECTOR) if unpacked else _codes(t, form, place, quad)
         for r, row in enumerate(activations):
-            product = _pairs(t, _multiplied(t, codes, _spread_four(t, row, 4 * quad)))
-            totals[r] = t.let(f"add <8 x i32> {totals[r]}, {product}") if totals[r] else product
+            product = _multiplied(t, codes, _spread(t, row, 4 * quad, "<32 x i8>"))
+            added[r] = t.let(f"add <16 x i16> {added[r]}, {product}") if added[r] else product
+        if (at + 1) % ADDED[form.bits] == 0:
+            for r, some in enumerate(added):
+                totals[r] = t.let(f"add <8 x i32> {totals[r]}, {_pairs(t, some, steps)}")
+            added = [""] * len(activations)
     return totals
 
 
-def _prefetch(t: Text, weight: str, bits: int) -> None:
-    for line in range(0, STRIDE[bits], 64):
-        t.do(f"call void @llvm.prefetch.p0(ptr {t.at(weight, AHEAD + line)}, i32 0, i32 3, i32 1)")
+def _codes(t: Text, form: Form, place: str, quad: int) -> str:
+    """Return a quad's codes as <32 x i8>."""
+    if form.bits == 7:
+        return t.load("<32 x i8>", place, VECTOR * quad, align=VECTOR)
+    both = t.load("<16 x i16>", place, VECTOR * (quad % 4), align=VECTOR)
+    low = _masked(t, _shifted(t, both, -4 if quad & 4 else 0), 0x0F)
+    if form.bits == 6:
+        rest = t.load("<16 x i16>", place, VECTOR * (4 + quad // 4), align=VECTOR)
+        high = _masked(t, _shifted(t, rest, 4 - 2 * (quad % 4)), 0x30)
+        low = t.let(f"or <16 x i16> {low}, {high}")
+    return t.let(f"bitcast <16 x i16> {low} to <32 x i8>")
 
 
-def _nibbles(t: Text, weight: str, quad: int) -> tuple[str, str]:
-    """Return the low and the high codes of 32 bytes."""
-    both = t.load("<16 x i16>", weight, 32 * quad, align=32)
-    high = t.let(f"lshr <16 x i16> {both}, {_FOURS}")
-    low, high = (t.let(f"and <16 x i16> {half}, {_NIBBLES}") for half in (both, high))
-    return t.let(f"bitcast <16 x i16> {low} to <32 x i8>"), t.let(f"bitcast <16 x i16> {high} to <32 x i8>")
+def _shifted(t: Text, value: str, left: int) -> str:
+    if not left:
+        return value
+    by = f"<{', '.join([f'i16 {abs(left)}'] * 16)}>"
+    return t.let(f"{'shl' if left > 0 else 'lshr'} <16 x i16> {value}, {by}")
 
 
-def _spread_four(t: Text, base: str, offset: int) -> str:
-    """Put four neighbouring bytes into all lanes."""
-    return t.let(f"bitcast <8 x i32> {t.splat('i32', t.load('i32', base, offset, align=4))} to <32 x i8>")
+def _masked(t: Text, value: str, byte: int) -> str:
+    return t.let(f"and <16 x i16> {value}, <{', '.join([f'i16 {byte * 257}'] * 16)}>")
+
+
+def _steps(t: Text, form: Form, place: str, offset: str | int) -> str:
+    """Return 16 steps, two groups of each channel, as <16 x i16>."""
+    return t.let(f"{'sext' if form.bits == 6 else 'zext'} <16 x i8> {t.load('<16 x i8>', place, offset)} to <16 x i16>")
+
+
+def _shifts(t: Text, form: Form, pairs: str, count: str, words: Sequence[str]) -> list[str]:
+    """Return for each row what the sums of its activations make with offsets, or with steps where codes have a zero."""
+    with t.loop(0, t.let(f"lshr i64 {count}, 1"), 1, [("<8 x i32>", "zeroinitializer")] * len(words)) as each:
+        pair = t.at(pairs, t.times(each.index, form.pair))
+        totals = each.values
+        for part in range(form.steps // FACTOR):
+            if form.offsets:
+                offsets = t.load("<16 x i8>", pair, form.offset_at)
+                numbers = t.let(f"sext <16 x i8> {offsets} to <16 x i16>")
+            else:
+                numbers = _steps(t, form, pair, form.step_at + FACTOR * part)
+            word = 4 * (1 + part if form.steps > FACTOR else 0)
+            some = [t.at(row, t.times(each.index, 4 * WORDS)) for row in words]
+            products = [_pairs(t, _spread(t, row, word, "<16 x i16>"), numbers) for row in some]
+            totals = [t.let(f"add <8 x i32> {a}, {b}") for a, b in zip(totals, products, strict=True)]
+        each.results = totals
+    return each.results
+
+
+def _finished(
+    t: Text, form: Form, weight: str, totals: Sequence[str], shifts: Sequence[str], floats: Sequence[str]
+) -> list[str]:
+    """Multiply a super-block's sums with its factors, and add them to floats."""
+    factor, *more = (_halves(t, weight, FACTOR * part) for part in range(1 + form.offsets))
+    found = []
+    for total, shift, before in zip(totals, shifts, floats, strict=True):
+        if more:
+            whole = t.let(fma(_floats(t, total), factor, before))
+            found.append(t.let(fma(_floats(t, shift), more[0], whole)))
+        else:
+            zeros = ", ".join([f"i32 {ZERO[form.bits]}"] * 8)
+            zero = t.let(f"mul <8 x i32> {shift}, <{zeros}>")
+            number = _floats(t, t.let(f"sub <8 x i32> {total}, {zero}"))
+            found.append(t.let(fma(number, factor, before)))
+    return found
+
+
+def _share(form: Form) -> int:
+    """Bytes of a super-block for each of its halves, the last one's share cut short."""
+    return -(-form.stride // HALVES)
+
+
+def _prefetch(t: Text, place: str, size: int) -> None:
+    for line in range(0, size, 64):
+        t.do(f"call void @llvm.prefetch.p0(ptr {t.at(place, line)}, i32 0, i32 3, i32 1)")
+
+
+def _spread(t: Text, base: str, offset: int, to: str) -> str:
+    """Put one word of 32 bits into all lanes."""
+    return t.let(f"bitcast <8 x i32> {t.splat('i32', t.load('i32', base, offset, align=4))} to {to}")
 
 
 def _multiplied(t: Text, codes: str, activations: str) -> str:
@@ -102,35 +182,70 @@ def _multiplied(t: Text, codes: str, activations: str) -> str:
     return t.let(f"call <16 x i16> @llvm.x86.avx2.pmadd.ub.sw(<32 x i8> {codes}, <32 x i8> {activations})")
 
 
-def _pairs(t: Text, products: str) -> str:
-    return t.let(f"call <8 x i32> @llvm.x86.avx2.pmadd.wd(<16 x i16> {products}, <16 x i16> {_ONES})")
+def _pairs(t: Text, numbers: str, others: str) -> str:
+    """Multiply 16-bit numbers; neighbours are added."""
+    return t.let(f"call <8 x i32> @llvm.x86.avx2.pmadd.wd(<16 x i16> {numbers}, <16 x i16> {others})")
 
 
 def _halves(t: Text, base: str, offset: int) -> str:
     return t.let(f"fpext <8 x half> {t.load('<8 x half>', base, offset)} to <8 x float>")
 
 
-def _accumulated(t: Text, integer: str, scale: str, offset: str, of_rows: str, total: str) -> str:
-    """Add a group to totals. This order of operations is what a row's bits rest on."""
-    number = t.let(f"sitofp <8 x i32> {integer} to <8 x float>")
-    return t.let(fma(offset, of_rows, t.let(fma(number, scale, total))))
+def _floats(t: Text, integers: str) -> str:
+    return t.let(f"sitofp <8 x i32> {integers} to <8 x float>")
 
 
-def _tiles(bits: int) -> str:
+def _unpack(form: Form) -> str:
+    """Lay the codes of a tile out as bytes."""
+    t = Text()
+    with t.loop(0, "%halves") as halves:
+        weight = t.at("%weight", t.times(t.let(f"lshr i64 {halves.index}, {_LOG_HALVES}"), form.stride))
+        half = t.let(f"and i64 {halves.index}, {HALVES - 1}")
+        pair = t.at(weight, t.plus(t.times(t.let(f"lshr i64 {half}, 1"), form.pair), form.factors))
+        place = t.at(pair, t.times(t.let(f"and i64 {half}, 1"), form.codes))
+        to = t.at("%bytes", t.times(halves.index, QUADS * VECTOR))
+        for quad in range(QUADS):
+            codes = _codes(t, form, place, quad)
+            t.do(f"store <32 x i8> {codes}, ptr {t.at(to, VECTOR * quad)}, align {VECTOR}")
+    t.do("ret void")
+    return t.function(f"define internal void @unpack{form.bits}(ptr %weight, ptr %bytes, i64 %halves)")
+
+
+_DECLARATIONS = """
+declare <16 x i16> @llvm.x86.avx2.pmadd.ub.sw(<32 x i8>, <32 x i8>)
+declare <8 x i32> @llvm.x86.avx2.pmadd.wd(<16 x i16>, <16 x i16>)
+declare <8 x float> @llvm.fma.v8f32(<8 x float>, <8 x float>, <8 x float>)
+declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
+declare void @llvm.x86.sse2.pause()"""
+
+
+def _tiles(form: Form) -> str:
     """All rows of the tiles from one to another."""
-    labels = {BLOCK: "full"} | {rows: f"last{rows}" for rows in range(1, BLOCK)}
-    cases = "\n".join(f"    i64 {rows}, label %{label}" for rows, label in labels.items() if rows < BLOCK)
+    unpacks = form.bits in UNPACKED
+    names = {f"last{rows}": f"block{form.bits}_{rows}" for rows in range(1, BLOCK)}
+    names |= {"full": f"block{form.bits}_{BLOCK}", "further": f"{'bytes' if unpacks else 'again'}{form.bits}_{BLOCK}"}
+    given = "ptr %tile, ptr %bytes, ptr %codes.r, ptr %sums.r, ptr %out.r, i64 %k, i64 %halves, i64 %words, i64 %size"
+    cases = "\n".join(f"    i64 {rows}, label %last{rows}" for rows in range(1, BLOCK))
     calls = "\n".join(
-        f"{label}:\n  call void @block{bits}_{rows}(ptr %tile, ptr %codes.r, ptr %sums.r, ptr %out.r, i64 %k, "
-        f"i64 %groups, i64 %stride, float %factor)\n  br label %{'rows.next' if rows == BLOCK else 'tile.next'}"
-        for rows, label in labels.items()
+        f"{label}:\n  call void @{name}({given}, i64 %stride, float %factor)\n  br label %rows.next"
+        for label, name in names.items()
     )
     return f"""
-define internal void @tiles{bits}(ptr %weight, ptr %codes, ptr %sums, ptr %out, i64 %first, i64 %end, i64 %k, i64 %rows,
-    i64 %stride, float %factor) {{
+define internal void @tiles{form.bits}(ptr %weight, ptr %codes, ptr %sums, ptr %out, i64 %first, i64 %end, i64 %k,
+    i64 %rows, i64 %stride, float %factor) {{
 entry:
-  %groups = udiv i64 %k, {GROUP}
-  %size = mul i64 %groups, {STRIDE[bits]}
+  %halves = udiv i64 %k, {PAIR // 2}
+  %pairs = udiv i64 %k, {PAIR}
+  %words = mul i64 %pairs, {WORDS}
+  %supers.more = add i64 %halves, {HALVES - 1}
+  %supers = udiv i64 %supers.more, {HALVES}
+  %factors = mul i64 %supers, {form.factors}
+  %rest = mul i64 %pairs, {form.pair}
+  %size = add i64 %factors, %rest
+  %unpacks = icmp ugt i64 %rows, {BLOCK if unpacks else -1}
+  %room = mul i64 %k, {TILE}
+  %needed = select i1 %unpacks, i64 %room, i64 0
+  %bytes = alloca i8, i64 %needed, align 64
   %any = icmp ult i64 %first, %end
   br i1 %any, label %tile.loop, label %done
 tile.loop:
@@ -139,19 +254,26 @@ tile.loop:
   %tile = getelementptr i8, ptr %weight, i64 %at
   %channel = mul i64 %t, {TILE}
   %out.t = getelementptr float, ptr %out, i64 %channel
+  br i1 %unpacks, label %unpack, label %rows.loop
+unpack:
+{f"  call void @unpack{form.bits}(ptr %tile, ptr %bytes, i64 %halves)" if unpacks else ""}
   br label %rows.loop
 rows.loop:
-  %r = phi i64 [0, %tile.loop], [%r.next, %rows.next]
+  %r = phi i64 [0, %tile.loop], [0, %unpack], [%r.next, %rows.next]
   %left = sub i64 %rows, %r
   %codes.at = mul i64 %r, %k
   %codes.r = getelementptr i8, ptr %codes, i64 %codes.at
-  %sums.at = mul i64 %r, %groups
-  %sums.r = getelementptr float, ptr %sums, i64 %sums.at
+  %sums.at = mul i64 %r, %words
+  %sums.r = getelementptr i32, ptr %sums, i64 %sums.at
   %out.at = mul i64 %r, %stride
   %out.r = getelementptr float, ptr %out.t, i64 %out.at
-  switch i64 %left, label %full [
+  switch i64 %left, label %four [
 {cases}
   ]
+four:
+  %first.rows = icmp eq i64 %r, 0
+  %whole = {"xor i1 %unpacks, true" if unpacks else "and i1 %first.rows, true"}
+  br i1 %whole, label %full, label %further
 {calls}
 rows.next:
   %r.next = add i64 %r, {BLOCK}
@@ -164,11 +286,3 @@ tile.next:
 done:
   ret void
 }}"""
-
-
-_DECLARATIONS = """
-declare <16 x i16> @llvm.x86.avx2.pmadd.ub.sw(<32 x i8>, <32 x i8>)
-declare <8 x i32> @llvm.x86.avx2.pmadd.wd(<16 x i16>, <16 x i16>)
-declare <8 x float> @llvm.fma.v8f32(<8 x float>, <8 x float>, <8 x float>)
-declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
-declare void @llvm.x86.sse2.pause()"""

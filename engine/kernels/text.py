@@ -67,6 +67,10 @@ class Text:
         """Add two lengths."""
         return self.let(f"add i64 {value}, {other}")
 
+    def least(self, value: str, other: str | int) -> str:
+        """Return the smaller of two lengths."""
+        return self.let(f"call i64 @llvm.umin.i64(i64 {value}, i64 {other})")
+
     @contextmanager
     def loop(
         self, first: str | int, end: str | int, step: int = 1, carried: Sequence[tuple[str, str]] = ()

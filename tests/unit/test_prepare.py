@@ -46,9 +46,9 @@ DYNAMIC = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 4.0}
         (lambda: llama(hidden_act="gelu"), "activation gelu"),
         (lambda: llama(attention_bias=True), "a bias on the attention output"),
         (lambda: llama(mlp_bias=True), "biases in the MLP"),
-        (lambda: llama(hidden_size=72), "widths that are no multiple of 32"),
-        (lambda: llama(intermediate_size=100), "widths that are no multiple of 32"),
-        (lambda: llama(head_dim=8), "widths that are no multiple of 32"),
+        (lambda: llama(hidden_size=72), "widths that are no multiple of 64"),
+        (lambda: llama(intermediate_size=100), "widths that are no multiple of 64"),
+        (lambda: llama(head_dim=8), "widths that are no multiple of 64"),
     ],
 )
 def test_what_keeps_a_model_from_int8(config, obstacle):
