@@ -14,6 +14,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from engine.gpu.placing import Placing
 from engine.gpu.shape import ModelShape
 from engine.hf_reader import close_reader, end_ids, plain_config, read_module, transformers_module
 from engine.kept_files import is_whole, kept_json, replacing, write_text
+from engine.kernels import find
 from engine.model import ForwardModel
 from engine.model_source import Source, find_source
 from engine.tokenizer import CodeTokenizer
@@ -68,6 +70,8 @@ def load(
     Elsewhere `dtype` auto is int8 where the family allows it and bfloat16 where not. A model that `drafts` may leave
     out ids which code hardly uses.
     """
+    if placing is None and dtype in ("int8", "auto"):
+        find.begin()
     with _loading(name, models, report, drafts) as loading:
         return loading.load(dtype) if placing is None else loading.load_on_card(placing)
 
@@ -201,6 +205,7 @@ class _Loading:
         own = self._source.folder / "tokenizer.json"
         if not self._source.gguf and own.is_file():
             return _own_tokenizer(own)
+        kept = self._prepared / "tokenizer.json"
 
         def convert() -> str:
             self._say(f"reading the tokenizer of {self._name}")
@@ -208,7 +213,11 @@ class _Loading:
             text: str = fast.backend_tokenizer.to_str()
             return text
 
-        return CodeTokenizer(kept_json(self._prepared / "tokenizer.json", convert))
+        with suppress(OSError, ValueError):
+            return _tokenizer_of(kept.read_text(encoding="utf-8"))
+        text = convert()
+        write_text(kept, text)
+        return _tokenizer_of(text)
 
     def _int8(self, ends: frozenset[int]) -> ForwardModel:
         codec = choose_codec(self._drafts)
@@ -268,8 +277,14 @@ class _Loading:
         return folder
 
 
+@lru_cache(maxsize=1)
+def _tokenizer_of(text: str) -> CodeTokenizer:
+    """Make a tokenizer of a file's text: a draft model mostly has its target's, and making one takes two seconds."""
+    return CodeTokenizer(json.loads(text))
+
+
 def _own_tokenizer(path: Path) -> CodeTokenizer:
     try:
-        return CodeTokenizer.from_file(path)
+        return _tokenizer_of(path.read_text(encoding="utf-8"))
     except Exception as error:  # the tokenizers library raises Exception itself
         raise ModelLoadError(f"{path} is no tokenizer that can be read ({error}); fetch it again") from error

@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Iterable
 from functools import cached_property, lru_cache
-from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer
@@ -38,11 +37,6 @@ class CodeTokenizer:
         self._token_text = {i: text for text, i in vocab.items() if not _PADDING.match(text)}
         self.size = max([*vocab.values(), *self.added.values()]) + 1
         self._byte_level = _uses_byte_level(spec)
-
-    @classmethod
-    def from_file(cls, path: Path) -> CodeTokenizer:
-        """Read a `tokenizer.json`."""
-        return cls(json.loads(path.read_text(encoding="utf-8")))
 
     def control(self, name: str) -> int | None:
         """Return the id of a control token, or None when this vocabulary has no such token."""

@@ -168,8 +168,10 @@ class _Cursor:
 
     def _skip_array(self, kind: int, count: int) -> None:
         if kind == GGUF_STRING:
+            data, at, read = self.data, self.at, struct.Struct("<Q").unpack_from  # 300,000 words: a second otherwise
             for _ in range(count):
-                self.skip_text()
+                at += 8 + read(data, at)[0]
+            self.at = at
         else:
             self.at += count * _plain_bytes(kind)
 

@@ -11,7 +11,6 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from torch.nn.attention.bias import causal_lower_right
 
 from engine.gpu.step import Step
 
@@ -50,6 +49,8 @@ def blockwise(q: Tensor, keys: Tensor, values: Tensor, step: Step) -> Tensor:
 
 def prompt(q: Tensor, keys: Tensor, values: Tensor, step: Step) -> Tensor:
     """Read many rows: torch's flash kernel where there is one, which needs no mask."""
+    from torch.nn.attention.bias import causal_lower_right  # imports torch's compiler: two seconds of every start
+
     end = step.reach
     k, v = keys[None, :, :end], values[None, :, :end]
     bias = causal_lower_right(step.rows, end)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from functools import cache
 from typing import Any
 
@@ -21,11 +22,22 @@ from engine.kernels.library import Library, suits
 from engine.lean_shape import LeanShape
 
 log = logging.getLogger(__name__)
+_one = threading.Lock()  # whoever else asks meanwhile waits, and does not compile as well
+
+
+def find_kernels() -> Kernels | None:
+    """Compile the kernels and try them out, once per process; None where that is not possible."""
+    with _one:
+        return _found()
+
+
+def begin() -> None:
+    """Compile in the background: it takes more than a second, and so does what else precedes a model's weights."""
+    threading.Thread(target=find_kernels, name="compile", daemon=True).start()
 
 
 @cache
-def find_kernels() -> Kernels | None:
-    """Compile the kernels and try them out, once per process; None where that is not possible."""
+def _found() -> Kernels | None:
     try:
         if not suits():
             return None

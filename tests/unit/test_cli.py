@@ -63,7 +63,7 @@ def reply(result: Result) -> dict:
 
 def prompt_text(tiny: Path, answer: dict) -> str:
     """The prompt as text: control tokens have none."""
-    tokenizer = CodeTokenizer.from_file(tiny / "tokenizer.json")
+    tokenizer = CodeTokenizer(json.loads((tiny / "tokenizer.json").read_text(encoding="utf-8")))
     return tokenizer.decode_bytes(answer["prompt_token_ids"]).decode()
 
 

@@ -52,6 +52,15 @@ def test_a_light_import_stays_light(module):
     assert done.stderr == ""
 
 
+def test_an_engine_starts_without_torchs_compiler_and_transformers():
+    """Either takes seconds to import, and a start from prepared weights needs neither."""
+    code = (
+        "import sys, engine.engine; print([name for name in ('torch._dynamo', 'transformers') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
 @pytest.mark.parametrize("path", sources("engine"), ids=lambda path: path.name)
 def test_the_engine_knows_no_editor(path):
     """No file of the engine imports the language server or its protocol library, at the top or inside a function."""
