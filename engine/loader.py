@@ -8,9 +8,11 @@ folder ever runs.
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import logging
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
@@ -118,6 +120,12 @@ def _prepared_folder(source: Source, models: Path) -> Path:
     name = source.path.stem if source.gguf else source.path.name  # a folder's "-1.5B" is no suffix
     folder = models.parent / "prepared" / f"{name}-{stamp.hexdigest()[:12]}"
     folder.mkdir(parents=True, exist_ok=True)
+    mark = folder / "source.txt"
+    if not mark.is_file():
+        write_text(mark, str(source.path))
+        for other in folder.parent.glob(f"{glob.escape(name)}-*/{mark.name}"):
+            if other != mark and other.read_text(encoding="utf-8") == str(source.path):
+                shutil.rmtree(other.parent, ignore_errors=True)  # gigabytes, of a file that is another one now
     return folder
 
 

@@ -140,6 +140,18 @@ def test_changed_weights_are_converted_anew(tiny, own, models):
     assert torch.equal(after, fresh)
 
 
+def test_what_was_prepared_from_an_older_file_is_deleted(tiny, own, models):
+    """A copy of weights that are no longer there goes when their successor is prepared; other models keep theirs."""
+    load(str(tiny), "int8", models, quietly)
+    load(str(own), "int8", models, quietly)
+    others = prepared(models, "int8-*.safetensors")
+    make_model(own, seed=5, tokenizer=json.loads((own / "tokenizer.json").read_text()))
+    load(str(own), "int8", models, quietly)
+    after = prepared(models, "int8-*.safetensors")
+    assert len(others) == len(after) == 2
+    assert len(set(others) & set(after)) == 1
+
+
 def test_a_changed_configuration_is_noticed(own, models):
     """End ids are read again when a configuration file appears beside the same weights."""
     before = load(str(own), "int8", models, quietly).ends
