@@ -106,7 +106,7 @@ def _attend(queries: int) -> str:
     begin = [("float", _HIDDEN)] * queries + [(_W, "zeroinitializer")] * queries
     with t.loop(0, seen[-1], STRETCH, begin) as stretch:
         largest, sums = stretch.values[:queries], stretch.values[queries:]
-        count = t.let(f"call i64 @llvm.umin.i64(i64 {t.let(f'sub i64 {seen[-1]}, {stretch.index}')}, i64 {STRETCH})")
+        count = t.least(t.let(f"sub i64 {seen[-1]}, {stretch.index}"), STRETCH)
         found = _scores(t, asked, keys, values, w["size"], stretch.index, count, scores, seen)
         most, fades = _fades(t, largest, found)
         totals = [
@@ -235,7 +235,7 @@ def _units() -> str:
         kv = t.let(f"udiv i64 {unit.index}, {w['units']}")
         first = t.times(t.let(f"urem i64 {unit.index}, {w['units']}"), w["each"])
         left = t.let(f"sub i64 {t.times(w['rows'], w['group'])}, {first}")
-        count = t.let(f"call i64 @llvm.umin.i64(i64 {left}, i64 {w['each']})")
+        count = t.least(left, w["each"])
         cases = " ".join(f"i64 {n}, label %attend{n}" for n in range(1, QUERIES))
         t.do(f"switch i64 {count}, label %attend{QUERIES} [ {cases} ]")
         for n in range(1, QUERIES + 1):

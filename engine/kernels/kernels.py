@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from engine.kernels.group_codes import Bytes
-from engine.kernels.layout import PAIR, PAIRS, TILE
+from engine.kernels.layout import PAIR, TILE
 from engine.kernels.library import Library
 from engine.kernels.products_ir import WORDS
 from engine.kernels.team import Team
@@ -96,5 +96,5 @@ class _Codes:
     def __init__(self, size: int) -> None:
         self.size = size
         self.codes = torch.empty(size, dtype=torch.int8)
-        self.sums = torch.empty(size // PAIR * WORDS + PAIRS * WORDS, dtype=torch.int32)  # a last row is read beyond
+        self.sums = torch.empty(size // PAIR * WORDS, dtype=torch.int32)
         self.at = self.codes.data_ptr(), self.sums.data_ptr()

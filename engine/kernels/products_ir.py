@@ -16,7 +16,8 @@ than that, a tile's 6-bit codes are unpacked to bytes once; what 4-bit ones cost
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from engine.kernels.group_codes import ZERO
 from engine.kernels.layout import AHEAD, FACTOR, FORMS, HALVES, PAIR, QUADS, TILE, VECTOR, Form
@@ -27,49 +28,55 @@ WORDS = 3  # of sums of a pair
 ADDED = {4: 8, 6: 2, 7: 1}  # products of two that fit 16 bits together, by bits
 UNPACKED = (6,)  # bits of codes that are unpacked once for many rows
 
+Kind = Literal["first", "again", "bytes"]
+
 _PLACES = "ptr %weight, ptr %bytes, ptr %codes, ptr %sums, ptr %out"
 _ARGUMENTS = f"{_PLACES}, i64 %k, i64 %halves, i64 %words, i64 %size, i64 %stride, float %factor"
-_LOG_HALVES = HALVES.bit_length() - 1
 _TURNS = [quad for low in range(4) for quad in (low, low + 4)]  # the two that share bytes, one after the other
 
 
 def source() -> str:
     """Return the functions."""
     few = [_block(form, rows) for form in FORMS.values() for rows in range(1, BLOCK + 1)]
-    more = [_block(form, BLOCK, "bytes" if form.bits in UNPACKED else "again") for form in FORMS.values()]
-    return "\n".join(
-        [_DECLARATIONS, *few, *more, *(_unpack(FORMS[bits]) for bits in UNPACKED), *map(_tiles, FORMS.values())]
-    )
+    more = [_block(form, BLOCK, _kind(form)) for form in FORMS.values()]
+    unpack = [_unpack(FORMS[bits]) for bits in UNPACKED]
+    return "\n".join([_DECLARATIONS, *few, *more, *unpack, *map(_tiles, FORMS.values())])
 
 
-def _block(form: Form, rows: int, kind: str = "block") -> str:
-    """One tile for a few rows: a vector of 8 channels for each row."""
+def _kind(form: Form) -> Kind:
+    """Return the kind of block for the rows after a tile's first few."""
+    return "bytes" if form.bits in UNPACKED else "again"
+
+
+def _block(form: Form, rows: int, kind: Kind = "first") -> str:
+    """One tile for a few rows: a vector of 8 channels for each row.
+
+    The first rows fetch what follows in memory, so that others find it at hand; unpacked bytes fetch the next tile.
+    """
     t = Text()
     codes = [t.at("%codes", t.times("%k", r)) for r in range(rows)]
     sums = [t.at("%sums", t.times("%words", r), "i32") for r in range(rows)]
     with t.loop(0, "%halves", HALVES, [("<8 x float>", "zeroinitializer")] * rows) as supers:
-        weight = t.at("%weight", t.times(t.let(f"lshr i64 {supers.index}, {_LOG_HALVES}"), form.stride))
+        weight = t.at("%weight", t.times(_halved(t, supers.index, HALVES), form.stride))
         pairs = t.at(weight, form.factors)
         count = t.least(t.let(f"sub i64 %halves, {supers.index}"), HALVES)
         with t.loop(0, count, 1, [("<8 x i32>", "zeroinitializer")] * rows) as halves:
-            half = t.plus(supers.index, halves.index)
-            activations = [t.at(row, t.times(half, 4 * QUADS)) for row in codes]
-            odd = t.let(f"and i64 {halves.index}, 1")
-            pair = t.at(pairs, t.times(t.let(f"lshr i64 {halves.index}, 1"), form.pair))
-            if kind == "bytes":
-                place = t.at("%bytes", t.times(half, QUADS * VECTOR))
-            else:
-                place = t.at(pair, t.times(odd, form.codes))
+            half, odd = t.plus(supers.index, halves.index), t.let(f"and i64 {halves.index}, 1")
+            pair = t.at(pairs, t.times(_halved(t, halves.index), form.pair))
             if kind != "again":
-                share = _share(form)
-                ahead = t.at(weight, "%size" if kind == "bytes" else AHEAD)
-                _prefetch(t, t.at(ahead, t.times(halves.index, share)), share)
-            steps = _steps(
-                t, form, pair, t.plus(t.times(odd, FACTOR), form.step_at) if form.steps > FACTOR else form.step_at
-            )
-            halves.results = _products(t, form, place, steps, activations, halves.values, kind == "bytes")
-        words = [t.at(row, t.times(t.let(f"lshr i64 {supers.index}, 1"), WORDS), "i32") for row in sums]
-        shifts = _shifts(t, form, pairs, count, words)
+                _prefetch(t, t.at(weight, "%size" if kind == "bytes" else AHEAD), halves.index, form)
+            if kind == "bytes":
+                bits, place = 7, t.at("%bytes", t.times(half, QUADS * VECTOR))
+            else:
+                bits, place = form.bits, t.at(pair, t.times(odd, form.codes))
+            steps = _steps(t, form, pair, t.plus(t.times(odd, form.steps - FACTOR), form.step_at))
+            activations = [t.at(row, t.times(half, 4 * QUADS)) for row in codes]
+            added = _added(t, bits, place, activations, ADDED[form.bits])
+            halves.results = list(halves.values)
+            for r, some in added:
+                halves.results[r] = t.let(f"add <8 x i32> {halves.results[r]}, {_pairs(t, some, steps)}")
+        words = [t.at(row, t.times(_halved(t, supers.index), WORDS), "i32") for row in sums]
+        shifts = _shifts(t, form, pairs, _halved(t, count), words)
         supers.results = _finished(t, form, weight, halves.results, shifts, supers.values)
     factor = t.splat("float", "%factor")
     for r, total in enumerate(supers.results):
@@ -79,34 +86,35 @@ def _block(form: Form, rows: int, kind: str = "block") -> str:
     return t.function(f"define internal void @{kind}{form.bits}_{rows}({_ARGUMENTS}) noinline")
 
 
-def _products(
-    t: Text, form: Form, place: str, steps: str, activations: Sequence[str], totals: Sequence[str], unpacked: bool
-) -> list[str]:
-    """Add the products of half a pair, times their steps, to totals <8 x i32> of each row."""
-    totals, added = list(totals), [""] * len(activations)
-    for at, quad in enumerate(_TURNS):
-        codes = t.load("<32 x i8>", place, VECTOR * quad, align=VECTOR) if unpacked else _codes(t, form, place, quad)
+def _added(t: Text, bits: int, place: str, activations: Sequence[str], most: int) -> Iterator[tuple[int, str]]:
+    """Multiply half a pair; for each row yield sums <16 x i16> of as many products as fit them."""
+    added = [""] * len(activations)
+    for at, quad in enumerate(_TURNS, 1):
+        codes = _codes(t, bits, place, quad)
         for r, row in enumerate(activations):
             product = _multiplied(t, codes, _spread(t, row, 4 * quad, "<32 x i8>"))
             added[r] = t.let(f"add <16 x i16> {added[r]}, {product}") if added[r] else product
-        if (at + 1) % ADDED[form.bits] == 0:
-            for r, some in enumerate(added):
-                totals[r] = t.let(f"add <8 x i32> {totals[r]}, {_pairs(t, some, steps)}")
+        if at % most == 0:
+            yield from enumerate(added)
             added = [""] * len(activations)
-    return totals
 
 
-def _codes(t: Text, form: Form, place: str, quad: int) -> str:
+def _codes(t: Text, bits: int, place: str, quad: int) -> str:
     """Return a quad's codes as <32 x i8>."""
-    if form.bits == 7:
+    if bits == 7:
         return t.load("<32 x i8>", place, VECTOR * quad, align=VECTOR)
     both = t.load("<16 x i16>", place, VECTOR * (quad % 4), align=VECTOR)
     low = _masked(t, _shifted(t, both, -4 if quad & 4 else 0), 0x0F)
-    if form.bits == 6:
+    if bits == 6:
         rest = t.load("<16 x i16>", place, VECTOR * (4 + quad // 4), align=VECTOR)
         high = _masked(t, _shifted(t, rest, 4 - 2 * (quad % 4)), 0x30)
         low = t.let(f"or <16 x i16> {low}, {high}")
     return t.let(f"bitcast <16 x i16> {low} to <32 x i8>")
+
+
+def _halved(t: Text, value: str, by: int = 2) -> str:
+    """Divide by a power of two."""
+    return t.let(f"lshr i64 {value}, {by.bit_length() - 1}")
 
 
 def _shifted(t: Text, value: str, left: int) -> str:
@@ -127,7 +135,7 @@ def _steps(t: Text, form: Form, place: str, offset: str | int) -> str:
 
 def _shifts(t: Text, form: Form, pairs: str, count: str, words: Sequence[str]) -> list[str]:
     """Return for each row what the sums of its activations make with offsets, or with steps where codes have a zero."""
-    with t.loop(0, t.let(f"lshr i64 {count}, 1"), 1, [("<8 x i32>", "zeroinitializer")] * len(words)) as each:
+    with t.loop(0, count, 1, [("<8 x i32>", "zeroinitializer")] * len(words)) as each:
         pair = t.at(pairs, t.times(each.index, form.pair))
         totals = each.values
         for part in range(form.steps // FACTOR):
@@ -162,13 +170,11 @@ def _finished(
     return found
 
 
-def _share(form: Form) -> int:
-    """Bytes of a super-block for each of its halves, the last one's share cut short."""
-    return -(-form.stride // HALVES)
-
-
-def _prefetch(t: Text, place: str, size: int) -> None:
-    for line in range(0, size, 64):
+def _prefetch(t: Text, base: str, half: str, form: Form) -> None:
+    """Fetch the share that a half has of a super-block, a line at a time."""
+    share = -(-form.stride // HALVES)
+    place = t.at(base, t.times(half, share))
+    for line in range(0, share, 64):
         t.do(f"call void @llvm.prefetch.p0(ptr {t.at(place, line)}, i32 0, i32 3, i32 1)")
 
 
@@ -199,13 +205,13 @@ def _unpack(form: Form) -> str:
     """Lay the codes of a tile out as bytes."""
     t = Text()
     with t.loop(0, "%halves") as halves:
-        weight = t.at("%weight", t.times(t.let(f"lshr i64 {halves.index}, {_LOG_HALVES}"), form.stride))
-        half = t.let(f"and i64 {halves.index}, {HALVES - 1}")
-        pair = t.at(weight, t.plus(t.times(t.let(f"lshr i64 {half}, 1"), form.pair), form.factors))
-        place = t.at(pair, t.times(t.let(f"and i64 {half}, 1"), form.codes))
+        weight = t.at("%weight", t.times(_halved(t, halves.index, HALVES), form.stride))
+        half, odd = (t.let(f"and i64 {halves.index}, {most}") for most in (HALVES - 1, 1))
+        pair = t.at(weight, t.plus(t.times(_halved(t, half), form.pair), form.factors))
+        place = t.at(pair, t.times(odd, form.codes))
         to = t.at("%bytes", t.times(halves.index, QUADS * VECTOR))
         for quad in range(QUADS):
-            codes = _codes(t, form, place, quad)
+            codes = _codes(t, form.bits, place, quad)
             t.do(f"store <32 x i8> {codes}, ptr {t.at(to, VECTOR * quad)}, align {VECTOR}")
     t.do("ret void")
     return t.function(f"define internal void @unpack{form.bits}(ptr %weight, ptr %bytes, i64 %halves)")
@@ -222,8 +228,8 @@ declare void @llvm.x86.sse2.pause()"""
 def _tiles(form: Form) -> str:
     """All rows of the tiles from one to another."""
     unpacks = form.bits in UNPACKED
-    names = {f"last{rows}": f"block{form.bits}_{rows}" for rows in range(1, BLOCK)}
-    names |= {"full": f"block{form.bits}_{BLOCK}", "further": f"{'bytes' if unpacks else 'again'}{form.bits}_{BLOCK}"}
+    names = {f"last{rows}": f"first{form.bits}_{rows}" for rows in range(1, BLOCK)}
+    names |= {"full": f"first{form.bits}_{BLOCK}", "further": f"{_kind(form)}{form.bits}_{BLOCK}"}
     given = "ptr %tile, ptr %bytes, ptr %codes.r, ptr %sums.r, ptr %out.r, i64 %k, i64 %halves, i64 %words, i64 %size"
     cases = "\n".join(f"    i64 {rows}, label %last{rows}" for rows in range(1, BLOCK))
     calls = "\n".join(
