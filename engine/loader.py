@@ -90,6 +90,7 @@ def _loading(name: str, models: Path, report: Report, drafts: bool = False) -> I
     with _explained(source):
         prepared = _prepared_folder(source, models)
         with FileLock(prepared / "lock"):  # two windows must not convert the same model at once
+            _clear_older(prepared, source)
             try:
                 yield _Loading(name, source, prepared, report, drafts)
             finally:
@@ -120,13 +121,20 @@ def _prepared_folder(source: Source, models: Path) -> Path:
     name = source.path.stem if source.gguf else source.path.name  # a folder's "-1.5B" is no suffix
     folder = models.parent / "prepared" / f"{name}-{stamp.hexdigest()[:12]}"
     folder.mkdir(parents=True, exist_ok=True)
-    mark = folder / "source.txt"
-    if not mark.is_file():
-        write_text(mark, str(source.path))
-        for other in folder.parent.glob(f"{glob.escape(name)}-*/{mark.name}"):
-            if other != mark and other.read_text(encoding="utf-8") == str(source.path):
-                shutil.rmtree(other.parent, ignore_errors=True)  # gigabytes, of a file that is another one now
     return folder
+
+
+def _clear_older(folder: Path, source: Source) -> None:
+    """Delete what was prepared from the same file when it was another one: up to gigabytes. Once for each folder."""
+    mark = folder / "source.txt"
+    if mark.is_file():
+        return
+    write_text(mark, str(source.path))
+    name = folder.name.rpartition("-")[0]
+    for other in folder.parent.glob(f"{glob.escape(name)}-*/{mark.name}"):
+        with suppress(OSError):  # another window may be at it, too
+            if other != mark and other.read_text(encoding="utf-8") == str(source.path):
+                shutil.rmtree(other.parent, ignore_errors=True)
 
 
 class _Loading:
