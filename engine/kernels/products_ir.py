@@ -277,8 +277,7 @@ rows.loop:
 {cases}
   ]
 four:
-  %first.rows = icmp eq i64 %r, 0
-  %whole = {"xor i1 %unpacks, true" if unpacks else "and i1 %first.rows, true"}
+  %whole = icmp {f"ule i64 %rows, {BLOCK}" if unpacks else "eq i64 %r, 0"}
   br i1 %whole, label %full, label %further
 {calls}
 rows.next:
