@@ -14,7 +14,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from engine.arithmetic import LEVELS, Arithmetic, Linear, TorchArithmetic
+from engine.arithmetic import LEVELS, Arithmetic
 from engine.group_codes import BITS, COARSE, quantise
 from engine.int8_linear import Backend, choose_backend, quantise_weight
 from engine.kernels.arithmetic import KernelArithmetic
@@ -22,6 +22,8 @@ from engine.kernels.find import find_kernels
 from engine.kernels.group_codes import GroupCodes
 from engine.kernels.kernels import Kernels, Part
 from engine.kernels.layout import aligned, pack, size_of
+from engine.layers import Linear
+from engine.torch_arithmetic import TorchArithmetic
 
 Read = Callable[[str], Tensor]
 """Returns a tensor of the prepared file by its name."""

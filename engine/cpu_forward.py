@@ -13,27 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from engine.arithmetic import Activations, Arithmetic, Linear
+from engine.arithmetic import Arithmetic
 from engine.kv_cache import KVCache
+from engine.layers import Activations, LeanLayer, Linear
 from engine.lean_shape import LeanShape
-
-
-@dataclass(frozen=True, slots=True)
-class LeanLayer:
-    """One layer's packed weights. Each linear takes activations scaled to +-127 and returns their products / 127."""
-
-    input_norm: Tensor  # [hidden]
-    qkv: Linear  # [rows, hidden] -> [rows, (heads + 2 kv_heads) head_dim]
-    qkv_bias: Tensor  # [(heads + 2 kv_heads) head_dim], zeros where the model has none
-    out: Linear  # [rows, heads head_dim] -> [rows, hidden]
-    post_norm: Tensor  # [hidden]
-    gate_up: Linear  # [rows, hidden] -> [rows, 2 intermediate]
-    down: Linear  # [rows, intermediate] -> [rows, hidden]
 
 
 class LeanModel:
@@ -59,7 +46,7 @@ class LeanModel:
         self._final_norm = final_norm
         self.head = head
         self.arithmetic = arithmetic
-        self._attention = arithmetic.attention(shape, rope)
+        self._stack = arithmetic.stack(shape, layers, rope)
 
     def alone(self) -> AbstractContextManager[None]:
         """Return what a completion should run in: see Arithmetic."""
@@ -67,7 +54,7 @@ class LeanModel:
 
     def new_cache(self) -> KVCache:
         """Return an empty cache for this model."""
-        return self._attention.new_cache()
+        return self._stack.new_cache()
 
     @torch.inference_mode()
     def forward(self, ids: Sequence[int], cache: KVCache, last: int) -> Tensor:
@@ -76,22 +63,9 @@ class LeanModel:
             return self._forward(ids, cache, last)
 
     def _forward(self, ids: Sequence[int], cache: KVCache, last: int) -> Tensor:
-        rows = len(ids)
-        step = self._attention.begin(cache, rows)
-        between = self.arithmetic
-        x = self._embedding[torch.tensor(ids)].float()
-        change: tuple[Tensor, Tensor] | None = None  # what the last product adds to x, and the scale of its rows
-        for index, layer in enumerate(self.layers):
-            x, q, scale = between.normed(x, change, layer.input_norm)
-            attended = step.attend(index, layer.qkv(q), scale, layer.qkv_bias)
-            if index == len(self.layers) - 1:  # of what stands before the last rows, no one needs more than its keys
-                x, attended = x[rows - last :], attended[rows - last :]
-            q, scale = between.rounded(attended)
-            x, q, scale = between.normed(x, (layer.out(q), scale), layer.post_norm)
-            q, scale = between.gated(layer.gate_up(q), scale)
-            change = layer.down(q), scale
+        x, change = self._stack.run(self._embedding[torch.tensor(ids)].float(), cache, last)
         cache.extend(ids)
-        _, q, scale = between.normed(x, change, self._final_norm)
+        _, q, scale = self.arithmetic.normed(x, change, self._final_norm)
         return self._logits(q, scale, cache)
 
     def _logits(self, q: Activations, scale: Tensor, cache: KVCache) -> Tensor:

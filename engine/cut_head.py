@@ -13,9 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.arithmetic import LEVELS, Activations, Arithmetic, Linear
-from engine.cpu_forward import LeanLayer, LeanModel
+from engine.arithmetic import LEVELS, Arithmetic
+from engine.cpu_forward import LeanModel
 from engine.kv_cache import KVCache
+from engine.layers import Activations, LeanLayer, Linear
 from engine.lean_shape import LeanShape
 
 COMMON = 32_768

@@ -25,7 +25,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from engine.arithmetic import LEVELS, Linear
+from engine.arithmetic import LEVELS
+from engine.layers import Linear
 
 log = logging.getLogger(__name__)
 

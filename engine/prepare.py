@@ -18,12 +18,12 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from engine.arithmetic import Linear
 from engine.codecs import Codec, Piece
-from engine.cpu_forward import LeanLayer, LeanModel
+from engine.cpu_forward import LeanModel
 from engine.cut_head import COMMON, CutHeadModel
 from engine.gguf_codes import GgufCodes
 from engine.int8_linear import quantise_weight
+from engine.layers import LeanLayer, Linear
 from engine.lean_shape import LeanShape
 
 FORMAT = "4"  # raise it when the file's meaning or `lean_obstacle` changes: what is older is then prepared anew

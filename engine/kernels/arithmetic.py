@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
 import torch
 from torch import Tensor
 
-from engine.attention import Attention, TorchAttention
+from engine.attention import TorchAttention
 from engine.kernels.attention import WIDTH, KernelAttention
 from engine.kernels.kernels import Kernels, Rounded
 from engine.kernels.layout import QUADS
+from engine.kernels.stack import CompiledStack
+from engine.layers import LeanLayer, Stack
 from engine.lean_shape import LeanShape
+from engine.stepped import SteppedStack
 
 
 class KernelArithmetic:
@@ -30,11 +34,11 @@ class KernelArithmetic:
         """With the team awake."""
         return self._kernels.team.passing()
 
-    def attention(self, shape: LeanShape, rope: Tensor) -> Attention:
+    def stack(self, shape: LeanShape, layers: Sequence[LeanLayer], rope: Tensor) -> Stack:
         """See Arithmetic; heads of an odd size are left to torch."""
-        return (
-            KernelAttention(self._kernels, shape, rope) if shape.head_dim % WIDTH == 0 else TorchAttention(shape, rope)
-        )
+        if shape.head_dim % WIDTH:
+            return SteppedStack(self, TorchAttention(shape, rope), layers)
+        return CompiledStack(self._kernels, KernelAttention(self._kernels, shape, rope), shape, layers, self._eps)
 
     def normed(self, x: Tensor, change: tuple[Tensor, Tensor] | None, weight: Tensor) -> tuple[Tensor, Rounded, Tensor]:
         """See Arithmetic."""

@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.attention import Step
 from engine.kernels.attention_ir import KEYS, QUERIES, WORDS
 from engine.kernels.kernels import Kernels
 from engine.kernels.layout import aligned
@@ -52,23 +51,25 @@ class KernelAttention:
         """See Attention."""
         return BlockCache(self._shape)
 
-    def begin(self, cache: KVCache, rows: int) -> Step:
+    def begin(self, cache: KVCache, rows: int) -> KernelStep:
         """See Attention."""
         assert isinstance(cache, BlockCache)
-        return _KernelStep(self._kernels, self._shape, cache, rows, self._rope)
+        return KernelStep(self._kernels, self._shape, cache, rows, self._rope)
 
 
-class _KernelStep:
+class KernelStep:
+    """The attention of one pass: what it says to the compiled function, layer after layer."""
+
     def __init__(self, kernels: Kernels, shape: LeanShape, cache: BlockCache, rows: int, rope: Tensor) -> None:
         start = len(cache)
         cache.reserve(start + rows)
         self._kernels = kernels
-        self._out = torch.empty(rows, shape.heads * shape.head_dim)
-        self._rope = rope[start : start + rows]  # keeps it alive
+        self.out = torch.empty(rows, shape.heads * shape.head_dim)
+        self.rope = rope[start : start + rows]
         queries = rows * shape.group
         units = -(-queries // QUERIES)
         facts = {
-            "out": self._out.data_ptr(),
+            "out": self.out.data_ptr(),
             "keys": cache.keys.data_ptr(),
             "values": cache.values.data_ptr(),
             "key_heads": shape.kv_heads,
@@ -81,18 +82,21 @@ class _KernelStep:
         }
         facts["units"] = -(-queries // facts["each"])
         self._words = np.array([facts.get(name, 0) for name in WORDS], dtype=np.int64)
-        self._places = self._words.ctypes.data, self._rope.data_ptr()
-        size = 2 * cache.keys[0].numel()
-        self._layer = np.array([size * (name in ("keys", "values")) for name in WORDS], dtype=np.int64)
-        self._index = 0
+        self.bytes_of_a_layer = 2 * cache.keys[0].numel(), 2 * cache.values[0].numel()
+
+    def words(self, product: Tensor) -> int:
+        """Return where the words are that say what to attend to: the first layer, with `product` as its queries."""
+        assert product.is_contiguous()
+        self._words[0] = product.data_ptr()
+        return self._words.ctypes.data
 
     def attend(self, index: int, product: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
         """See Step; the answers' memory is the next layer's, too."""
-        assert product.is_contiguous()
-        self._words[0] = product.data_ptr()
-        if index != self._index:
-            self._words += (index - self._index) * self._layer
-            self._index = index
-        words, rope = self._places
-        self._kernels.library.attention(self._kernels.team.job, words, bias.data_ptr(), rope, scale.data_ptr())
-        return self._out
+        words = self.words(product)
+        first = self._words.copy()
+        for name, size in zip(("keys", "values"), self.bytes_of_a_layer, strict=True):
+            self._words[WORDS.index(name)] += index * size
+        job = self._kernels.team.job
+        self._kernels.library.attention(job, words, bias.data_ptr(), self.rope.data_ptr(), scale.data_ptr())
+        self._words[:] = first
+        return self.out

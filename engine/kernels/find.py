@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.arithmetic import Arithmetic, TorchArithmetic
+from engine.arithmetic import Arithmetic
 from engine.attention import Attention, TorchAttention
 from engine.kernels.arithmetic import KernelArithmetic
 from engine.kernels.attention import KernelAttention
@@ -20,6 +20,7 @@ from engine.kernels.kernels import Kernels, Part
 from engine.kernels.layout import FORMS, pack
 from engine.kernels.library import Library, suits
 from engine.lean_shape import LeanShape
+from engine.torch_arithmetic import TorchArithmetic
 
 log = logging.getLogger(__name__)
 _one = threading.Lock()  # whoever else asks meanwhile waits, and does not compile as well

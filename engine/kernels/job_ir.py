@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from engine.kernels.layout import FORMS
 
 # The job that a team shares, in words of 8 bytes; what several threads write lies in cache lines of its own.
-WORD, FINISHED, ARGUMENTS, STOP, WORDS = 0, 8, 16, 32, 40
+WORD, FINISHED, ARGUMENTS, STOP, BUSY, WORDS = 0, 8, 16, 32, 33, 40
 FIELDS = ("kind", "weight", "codes", "sums", "out", "tiles", "chunk", "k", "rows", "stride", "factor")
 """What a job says: for a product, `kind` is the bits of its codes; for attention it is 0, and `weight` its words."""
 
@@ -105,6 +105,7 @@ _SERVE = f"""
 define void @serve(ptr %job, i64 %patience) {{
 entry:
   %stop = getelementptr i64, ptr %job, i64 {STOP}
+  %busy = getelementptr i64, ptr %job, i64 {BUSY}
   br label %wait
 wait:
   %spins = phi i64 [0, %entry], [0, %help], [%spins.next, %idle]
@@ -120,7 +121,10 @@ idle:
   %spins.next = add i64 %spins, 1
   %asked = load atomic i64, ptr %stop monotonic, align 8
   %stopped = icmp ne i64 %asked, 0
-  %bored = icmp ugt i64 %spins.next, %patience
+  %passing = load atomic i64, ptr %busy monotonic, align 8
+  %between = icmp eq i64 %passing, 0
+  %long = icmp ugt i64 %spins.next, %patience
+  %bored = and i1 %long, %between
   %leave = or i1 %stopped, %bored
   br i1 %leave, label %done, label %wait
 done:

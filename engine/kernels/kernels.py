@@ -16,7 +16,6 @@ from engine.kernels.library import Library
 from engine.kernels.products_ir import WORDS
 from engine.kernels.team import Team
 
-FEW_ROWS = 32  # of a pass that is over before a helper loses patience
 CHUNKS = 16  # of one job: enough that a thread which is held up keeps nobody waiting for long
 PART = ("kind", "weight", "tiles", "chunk", "channel", "factor")  # words that describe a part to the kernel
 
@@ -44,15 +43,17 @@ class GroupLinear:
     def __init__(self, kernels: Kernels, parts: Sequence[Part], inputs: int) -> None:
         self._kernels, self._kept = kernels, tuple(parts)
         self.inputs, self.outputs = inputs, sum(part.channels for part in parts)
-        self._room = sum(-(-part.channels // TILE) * TILE for part in parts)
+        self.stride = sum(-(-part.channels // TILE) * TILE for part in parts)  # room for a row of products
         self._words = np.array(list(_words(parts)), dtype=np.int64)
-        self._parts = self._words.ctypes.data, len(self._words), inputs
+        self.words, self.count = self._words.ctypes.data, len(self._words)
 
     def __call__(self, q: Rounded) -> Tensor:
         """Multiply the rows."""
-        out = torch.empty(q.rows, self._room)
-        self._kernels.multiply(out, *self._parts, q.rows, self._room)
-        return out if self._room == self.outputs else out[:, : self.outputs]
+        out = torch.empty(q.rows, self.stride)
+        kernels = self._kernels
+        places = kernels.team.job, *kernels.rounded.at, out.data_ptr(), self.words
+        kernels.library.linear(*places, self.count, self.inputs, q.rows, self.stride)
+        return out if self.stride == self.outputs else out[:, : self.outputs]
 
 
 def _words(parts: Sequence[Part]) -> Iterator[list[int]]:
@@ -81,13 +82,6 @@ class Kernels:
         if self.rounded.size < size:
             self.rounded = _Codes(size)
         return self.rounded.at
-
-    def multiply(self, out: Tensor, words: int, parts: int, inputs: int, rows: int, stride: int) -> None:
-        """Multiply the rounded rows with a weight into `out` [rows, stride]."""
-        if rows > FEW_ROWS:
-            self.team.wake()
-        places = (*self.rounded.at, out.data_ptr())
-        self.library.linear(self.team.job, *places, words, parts, inputs, rows, stride)
 
 
 class _Codes:

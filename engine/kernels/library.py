@@ -6,7 +6,7 @@ import ctypes
 import platform
 from typing import Any
 
-from engine.kernels import attention_ir, job_ir, products_ir, rows_ir
+from engine.kernels import attention_ir, job_ir, products_ir, rows_ir, stack_ir
 
 NEEDED = ("avx2", "fma", "f16c")
 
@@ -34,6 +34,7 @@ class Library:
         self.linear = self._function("linear", pointers=5, numbers=4)
         self.serve = self._function("serve", pointers=1, numbers=1)
         self.attention = self._function("attention", pointers=5, numbers=0)
+        self.layers = self._function("layers", pointers=3, numbers=0, floats=1)
         self.normed = self._function("normed", pointers=8, numbers=3, floats=1)
         self.gated = self._function("gated", pointers=5, numbers=3)
         self.rounded = self._function("rounded", pointers=4, numbers=2)
@@ -44,7 +45,7 @@ class Library:
 
 
 def _source() -> str:
-    return "\n".join(part.source() for part in (products_ir, rows_ir, attention_ir, job_ir))
+    return "\n".join(part.source() for part in (products_ir, rows_ir, attention_ir, job_ir, stack_ir))
 
 
 def suits() -> bool:

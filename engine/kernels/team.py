@@ -14,7 +14,7 @@ import torch
 from engine.kernels import job_ir
 from engine.kernels.library import Library
 
-PATIENCE = 150_000  # pauses, a few milliseconds, that a helper waits for the next job before it goes to sleep
+PATIENCE = 150_000  # pauses, a few milliseconds, that a helper waits for the next pass before it goes to sleep
 
 
 class Team:
@@ -27,7 +27,6 @@ class Team:
         self._words = room[skip : skip + job_ir.WORDS]
         self.job = self._words.ctypes.data
         self._helpers: list[_Helper] = []
-        self._wanted = 0
         self._one = threading.RLock()
         self._threads, self._users, self._count = 1, 0, threading.Lock()
         atexit.register(self._end)  # compiled code must not go while a helper is in it
@@ -36,11 +35,6 @@ class Team:
         self._words[job_ir.STOP] = 1
         for helper in self._helpers:
             helper.end()
-
-    def wake(self) -> None:
-        """Call the helpers of the present pass, in case they went to sleep in it, as they may in a long one."""
-        for helper in self._helpers[: self._wanted]:
-            helper.wake()
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -62,11 +56,16 @@ class Team:
     def passing(self) -> Iterator[None]:
         """Work on one pass, with as many threads as torch may have."""
         with self._one, self.alone():
-            self._wanted = min(self._threads, _processors()) - 1  # more would take turns, spinning while they have one
-            while len(self._helpers) < self._wanted:
+            wanted = min(self._threads, _processors()) - 1  # more would take turns, spinning while they have one
+            while len(self._helpers) < wanted:
                 self._helpers.append(_Helper(self._library, self.job))
-            self.wake()
-            yield
+            self._words[job_ir.BUSY] = 1
+            for helper in self._helpers[:wanted]:
+                helper.wake()
+            try:
+                yield
+            finally:
+                self._words[job_ir.BUSY] = 0
 
 
 def _processors() -> int:

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from engine import group_codes
-from engine.arithmetic import TorchArithmetic
 from engine.attention import TorchAttention
 from engine.gguf_codes import UNPACK
 from engine.group_codes import quantise
@@ -20,7 +19,11 @@ from engine.kernels.find import find_kernels
 from engine.kernels.group_codes import GROUP, GroupCodes
 from engine.kernels.kernels import Part
 from engine.kernels.layout import pack
+from engine.kernels.stack import CompiledStack
+from engine.layers import LeanLayer
 from engine.lean_shape import LeanShape
+from engine.stepped import SteppedStack
+from engine.torch_arithmetic import TorchArithmetic
 
 
 @pytest.fixture(scope="module")
@@ -207,6 +210,48 @@ def test_what_an_earlier_text_left_in_the_cache_is_not_seen(compiled):
         used.truncate(3)
         used.truncate(0)
         assert torch.equal(attend(attention, used, rows), attend(attention, fresh, rows))
+
+
+@pytest.mark.parametrize(("rows", "last"), [(1, 1), (5, 2), (140, 1), (33, 33)])
+def test_layers_in_one_call_are_the_layers_step_by_step(compiled, rows, last):
+    """Whatever rows come and are wanted, one compiled call leaves the bits that steps leave, in the cache too."""
+    shape = LeanShape(3, 128, 192, heads=4, kv_heads=2, head_dim=32, vocab=0, eps=1e-6, max_length=200)
+    generator = torch.Generator().manual_seed(rows)
+    layers = [some_layer(compiled, shape, generator) for _ in range(shape.layers)]
+    rope = torch.polar(torch.ones(200, 16), torch.randn(200, 16, generator=generator))
+    arithmetic = KernelArithmetic(compiled, shape.eps)
+    stepped = SteppedStack(arithmetic, KernelAttention(compiled, shape, rope), layers)
+    results = []
+    for stack in (arithmetic.stack(shape, layers, rope), stepped):
+        cache, found = stack.new_cache(), []
+        x = torch.randn(rows + 7, shape.hidden, generator=torch.Generator().manual_seed(1))
+        with torch.inference_mode(), compiled.team.passing():
+            for part, wanted in ((x[:rows], last), (x[rows:], 7)):
+                x_after, change = stack.run(part.clone(), cache, wanted)
+                found += [x_after, *change]
+                cache.extend([0] * len(part))
+        results.append(found)
+    assert isinstance(arithmetic.stack(shape, layers, rope), CompiledStack)
+    assert all(torch.equal(one, other) for one, other in zip(*results, strict=True))
+
+
+def some_layer(compiled, shape, generator):
+    def linear(parts, inputs):
+        return compiled.linear([part(some_codes(bits, out, inputs, bits), 1e-4) for bits, out in parts], inputs)
+
+    def floats_of(size):
+        return torch.randn(size, generator=generator)
+
+    heads, kv = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+    return LeanLayer(
+        input_norm=floats_of(shape.hidden),
+        qkv=linear([(4, heads), (4, kv), (6, kv)], shape.hidden),
+        qkv_bias=floats_of(heads + 2 * kv),
+        out=linear([(4, shape.hidden)], heads),
+        post_norm=floats_of(shape.hidden),
+        gate_up=linear([(4, shape.intermediate), (7, shape.intermediate)], shape.hidden),
+        down=linear([(6, shape.hidden)], shape.intermediate),
+    )
 
 
 def attention_case(heads, key_heads, size, rows):
