@@ -15,6 +15,7 @@ from engine.costs import FEW, Costs
 
 READ_SHARE = 0.07  # a token the draft model reads in a prefill costs this share of a one-row pass of it
 LEAST_GAIN = 1.02  # an option must promise this many times what a plain step does: estimates err
+ASKING_GAIN = 1.05  # and the draft model, of which nothing is seen yet, this many times what can be had without it
 MOST_STEPS = 8  # of the draft model before one pass of the target
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from engine.core import Option
 from engine.drafters import NOTHING, DraftContext, Drafter, ModelDrafter, Proposal
 from engine.healing import Healer
-from engine.planner import Planner
+from engine.planner import ASKING_GAIN, Planner
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Proposer:
         checked = copy.evidence[: self._planner.checks(copy.evidence)]
         hope = self._planner.hope(checked, room, self._model.behind(context.ids))
         options.append(hope)
-        if not hope.length or hope.speed <= max(option.speed for option in options[:2]):
+        if not hope.length or hope.speed <= ASKING_GAIN * max(option.speed for option in options[:2]):
             self._planner.passed_over()
             return _chosen(copy, options[1], (copy,), options)
         return self._with_model(self._model, context, room, copy, options)
