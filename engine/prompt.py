@@ -8,31 +8,27 @@ would be computed again. So the prompt is split at an anchor, a line start at or
 What was typed since the anchor stands behind the middle marker, as if the model had written it: it is the same hole,
 and a keystroke appends one to three tokens to a cached prompt.
 
-Anchor and windows are functions of the text and the cursor alone, in coarse steps: the anchor is the last line whose
-number divides by `anchor_lines`, window starts lie on a grid of half a budget. So the same document gives the same
-prompt in an editor and at a terminal, and nothing has to be remembered or invalidated. The one thing remembered is
-which parts of other buffers were chosen, so that they do not change under the user's hands.
-
-Windows are placed by characters, which is cheap; text that takes more tokens than usual is then cut by tokens, in
-coarse steps too. Where [context] stands is a matter of the family; see engine/fim.py.
+The anchor and how much of the document is shown are matters of engine/window.py; text that takes more tokens than usual
+is then cut by tokens. The same document gives the same prompt in an editor and at a terminal. The one thing remembered
+is which parts of other buffers were chosen, so that they do not change under the user's hands. Where [context] stands
+is a matter of the family; see engine/fim.py.
 """
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from engine.context import Chunk, ChunkChooser
 from engine.core import CompletionRequest
+from engine.cuts import keep_end, keep_start, safe_cut, whole_lines
 from engine.errors import ConfigError
 from engine.fim import FimTemplate
 from engine.tokenizer import CodeTokenizer, complete_utf8
+from engine.window import CHARS_PER_TOKEN, Window, place_window
 
-CHARS_PER_TOKEN = 3  # code averages 3.3 with the vocabularies in use; fewer means the window fits more often
 MIN_CONTEXT = 64
-LONGEST_CHARACTER = 64  # code points: a cut is not moved farther, however many marks are piled on one letter
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +58,6 @@ class Segment:
     start: int
     end: int
     text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """Offsets into a document: text[start:anchor] is prefix, text[anchor:cursor] typed, text[cursor:end] suffix."""
-
-    start: int
-    anchor: int
-    cursor: int
-    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,92 +250,3 @@ def _reserve(typed: int, budget: int) -> int:
 
 def _in_word(byte: bytes) -> bool:
     return byte.isalnum() or byte == b"_" or byte >= b"\x80"
-
-
-def place_window(text: str, cursor: int, prefix_tokens: int, suffix_tokens: int, anchor_lines: int) -> Window:
-    """Choose which part of a document to show, by characters, on a coarse grid; cuts fall between lines if possible."""
-    prefix_chars, suffix_chars = prefix_tokens * CHARS_PER_TOKEN, suffix_tokens * CHARS_PER_TOKEN
-    anchor = find_anchor(text, cursor, prefix_chars // 2, anchor_lines) if anchor_lines else cursor
-    start = 0
-    if anchor > prefix_chars:
-        step = max(prefix_chars // 2, 1)
-        start = -(-(anchor - prefix_chars) // step) * step
-        start = _line_start_after(text, start, limit=min(anchor, start + step // 2))
-    end = min(len(text), cursor + suffix_chars)
-    if end < len(text):
-        line_end = text.rfind("\n", cursor + suffix_chars // 2, end)
-        end = line_end + 1 if line_end >= 0 else safe_cut(text, end)
-    return Window(start, anchor, cursor, end)
-
-
-def find_anchor(text: str, cursor: int, most: int, anchor_lines: int) -> int:
-    """Return the line start that divides prefix from typed text: coarse, and at most `most` characters back."""
-    line_start = text.rfind("\n", 0, cursor) + 1
-    anchor = line_start
-    for _ in range(text.count("\n", 0, cursor) % anchor_lines):
-        anchor = text.rfind("\n", 0, anchor - 1) + 1
-    if cursor - anchor > most:
-        anchor = line_start
-    if cursor - anchor > most:  # one very long line
-        anchor = min(cursor, safe_cut(text, line_start + (cursor - line_start) // most * most))
-    return anchor
-
-
-def _line_start_after(text: str, at: int, limit: int) -> int:
-    line = text.find("\n", at - 1, limit)
-    return line + 1 if line >= 0 else safe_cut(text, at)
-
-
-def safe_cut(text: str, at: int) -> int:
-    """Move a cut forward until it does not fall inside a user-perceived character or a CRLF."""
-    last = min(len(text), at + LONGEST_CHARACTER)
-    while 0 < at < last and _joins(text[at - 1], text[at]):
-        at += 1
-    return at
-
-
-def _joins(left: str, right: str) -> bool:
-    if left == "\r":
-        return right == "\n"
-    joiner, skin_tones = "\u200d", range(0x1F3FB, 0x1F400)
-    if joiner in (left, right):
-        return True
-    return unicodedata.category(right).startswith("M") or ord(right) in skin_tones
-
-
-def _cuts_character(ids: Sequence[int], at: int, table: Sequence[bytes]) -> bool:
-    """Whether a cut before the token at `at` falls inside a character or a CRLF."""
-    if not 0 < at < len(ids):
-        return False
-    before, after = (b"".join(table[i] for i in part) for part in (ids[max(0, at - 4) : at], ids[at : at + 4]))
-    if after[:1] and after[0] & 0xC0 == 0x80:
-        return True
-    left, right = before.decode("utf-8", "ignore"), after.decode("utf-8", "ignore")
-    return bool(left and right) and _joins(left[-1], right[0])
-
-
-def keep_end(ids: Sequence[int], most: int, table: Sequence[bytes]) -> list[int]:
-    """Drop leading tokens beyond `most`, in coarse steps, without leaving half a character in front."""
-    if len(ids) <= most:
-        return list(ids)
-    step = max(most // 8, 1)
-    start = -(-(len(ids) - most) // step) * step
-    while _cuts_character(ids, start, table):
-        start += 1
-    return list(ids[start:])
-
-
-def keep_start(ids: Sequence[int], most: int, table: Sequence[bytes]) -> list[int]:
-    """Drop trailing tokens beyond `most` without leaving half a character at the end."""
-    end = min(max(most, 0), len(ids))
-    while _cuts_character(ids, end, table):
-        end -= 1
-    return list(ids[:end])
-
-
-def whole_lines(ids: Sequence[int], table: Sequence[bytes]) -> list[int]:
-    """Drop trailing tokens up to the last that ends a line."""
-    end = len(ids)
-    while end and not table[ids[end - 1]].endswith(b"\n"):
-        end -= 1
-    return list(ids[:end])

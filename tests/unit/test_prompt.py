@@ -6,20 +6,12 @@ import random
 import pytest
 
 from engine.core import Buffer, CompletionRequest
+from engine.cuts import keep_end, keep_start, safe_cut, whole_lines
 from engine.errors import ConfigError
 from engine.fim import FimTemplate, find_template
-from engine.prompt import (
-    MIN_CONTEXT,
-    PromptPlanner,
-    PromptStyle,
-    find_anchor,
-    keep_end,
-    keep_start,
-    place_window,
-    safe_cut,
-    whole_lines,
-)
+from engine.prompt import MIN_CONTEXT, PromptPlanner, PromptStyle
 from engine.tokenizer import CodeTokenizer
+from engine.window import find_anchor, place_window
 from tests.conftest import make_tokenizer
 
 FEW = 24  # tokens beyond the budget: control tokens, the project's name
