@@ -45,7 +45,8 @@ def run_exact(config: EngineConfig, folder: Path, scale: Scale, report: GpuRepor
 
 def source_prompts(encode: Callable[[str], list[int]]) -> list[list[int]]:
     """Return pieces of our own source as prompts."""
-    ids = encode(Path(stops.__file__).read_text(encoding="utf-8"))
+    files = sorted(Path(stops.__file__).parent.glob("*.py"))
+    ids = encode("".join(file.read_text(encoding="utf-8") for file in files))
     step = max(1, (len(ids) - PROMPT) // PROMPTS)
     return [ids[at * step : at * step + PROMPT] for at in range(PROMPTS)]
 
