@@ -56,8 +56,13 @@ class SessionFigures:
 
     @property
     def computed_tokens(self) -> list[float]:
-        """Prompt tokens that were not in the cache, by request."""
+        """Prompt tokens that were read for each request the engine began: those that were not in the cache."""
         return [float(ask.stats.computed_tokens) for ask in self.started if ask.stats is not None]
+
+    @property
+    def computed_per_keystroke(self) -> list[float]:
+        """The same for all requests: each follows a keystroke, and for one that was never begun nothing was read."""
+        return self.computed_tokens + [0.0] * sum(not ask.started for ask in self.asks)
 
     def _sum(self, name: str, asks: Sequence[Ask]) -> int:
         return sum(getattr(ask.stats, name) for ask in asks)
@@ -82,7 +87,8 @@ class SessionFigures:
             "cancelled": len(self.cancelled),
             "failed": sum(bool(ask.fault) for ask in self.asks),
             "first_text_ms": p50_p95(self.first_text_ms),
-            "computed_tokens_per_keystroke": p50_p95(self.computed_tokens),
+            "computed_tokens_per_keystroke": p50_p95(self.computed_per_keystroke),
+            "computed_tokens_per_started": p50_p95(self.computed_tokens),
             "cancel_to_idle_ms": p50_p95(self.cancel_to_idle_ms),
             "passes_thrown_away": _rounded(self.thrown_away),
             "reused_share": _rounded(self.reused),
@@ -96,7 +102,8 @@ class SessionFigures:
             table.add_column(name, justify="right" if name else "left")
         rows = {
             "first text, ms after asking": self.first_text_ms,
-            "computed tokens per keystroke": self.computed_tokens,
+            "computed tokens per keystroke": self.computed_per_keystroke,
+            "computed tokens per request started": self.computed_tokens,
             "cancelled to idle, ms": self.cancel_to_idle_ms,
         }
         for name, values in rows.items():

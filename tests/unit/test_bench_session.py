@@ -194,6 +194,15 @@ def test_interrupting_stops_the_clock_and_keeps_the_figures():
     assert "clock" not in {thread.name for thread in threading.enumerate()}
 
 
+def test_a_keystroke_whose_request_was_never_begun_had_nothing_read_for_it():
+    """Requests dropped while another ran count with 0 tokens by keystroke and not at all by started request."""
+    begun = [Ask(request(), 0.0, started=True, stats=DecodeStats(computed_tokens=n)) for n in (40, 2)]
+    broken = Ask(request(), 0.0, started=True, fault="broken")
+    found = SessionFigures([*begun, broken, Ask(request(), 0.0), Ask(request(), 0.0)]).as_json()
+    assert found["computed_tokens_per_keystroke"] == {"p50": 0.0, "p95": 40.0, "count": 4}
+    assert found["computed_tokens_per_started"] == {"p50": 2.0, "p95": 40.0, "count": 2}
+
+
 def test_a_session_without_answers_has_a_table_all_the_same():
     """No request that got anywhere: the table shows dashes, the object None."""
     figures = SessionFigures([Ask(request(), 0.0)])
