@@ -17,7 +17,7 @@ from engine.core import CancelToken
 from engine.errors import RequestError
 from engine.kv_cache import KVCache, common_prefix
 
-PREFILL_MS = 400.0
+PREFILL_MS = 200.0
 """A prefill chunk should take no longer than this: it is how long a cancelled request may still run."""
 CHUNKS = (32, 64, 128, 256)  # rows
 

@@ -18,11 +18,11 @@ from rich.table import Table
 from engine.cpu_forward import LeanModel
 from engine.kv_cache import KVCache
 from engine.loader import LoadedModel
-from engine.model import ForwardModel
+from engine.model import ForwardModel, Prefiller
 
 ROWS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 BASE = 512  # tokens in the cache before a pass
-CHUNKS = (64, 128, 256)
+CHUNKS = (16, 64, 256)
 
 
 @dataclass(slots=True)
@@ -97,11 +97,17 @@ def _measure_prefill(found: Passes, network: ForwardModel, ids: Sequence[int], r
 
 
 def _prefill_of(network: ForwardModel, ids: Sequence[int], chunk: int) -> Callable[[], float]:
+    def read(part: Sequence[int], cache: KVCache) -> None:
+        if isinstance(network, Prefiller):
+            network.prefill(part, cache)
+        else:
+            network.forward(part, cache, 1)
+
     def action() -> float:
         cache = network.new_cache()
         began = time.perf_counter()
         for start in range(0, len(ids), chunk):
-            network.forward(ids[start : start + chunk], cache, 1)
+            read(ids[start : start + chunk], cache)
         return (time.perf_counter() - began) * 1e3
 
     return action
