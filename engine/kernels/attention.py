@@ -81,22 +81,21 @@ class KernelStep:
             "each": -(-queries // units),
         }
         facts["units"] = -(-queries // facts["each"])
-        self._words = np.array([facts.get(name, 0) for name in WORDS], dtype=np.int64)
+        self._first = np.array([facts.get(name, 0) for name in WORDS], dtype=np.int64)
+        self._words = self._first.copy()
         self.bytes_of_a_layer = 2 * cache.keys[0].numel(), 2 * cache.values[0].numel()
 
-    def words(self, product: Tensor) -> int:
-        """Return where the words are that say what to attend to: the first layer, with `product` as its queries."""
+    def words(self, product: Tensor, index: int = 0) -> int:
+        """Return where the words are that say what to attend to in a layer, with `product` as its queries."""
         assert product.is_contiguous()
+        self._words[:] = self._first
         self._words[0] = product.data_ptr()
+        for name, size in zip(("keys", "values"), self.bytes_of_a_layer, strict=True):
+            self._words[WORDS.index(name)] += index * size
         return self._words.ctypes.data
 
     def attend(self, index: int, product: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
         """See Step; the answers' memory is the next layer's, too."""
-        words = self.words(product)
-        first = self._words.copy()
-        for name, size in zip(("keys", "values"), self.bytes_of_a_layer, strict=True):
-            self._words[WORDS.index(name)] += index * size
-        job = self._kernels.team.job
+        job, words = self._kernels.team.job, self.words(product, index)
         self._kernels.library.attention(job, words, bias.data_ptr(), self.rope.data_ptr(), scale.data_ptr())
-        self._words[:] = first
         return self.out
