@@ -52,6 +52,7 @@ export class Gate implements RequestGate, vscode.Disposable {
   #tick(): void {
     clearTimeout(this.#timer);
     const left = this.#until - Date.now();
+    void vscode.commands.executeCommand("setContext", "foretype.snoozed", left > 0);
     if (left > 0) {
       this.#timer = setTimeout(
         () => {

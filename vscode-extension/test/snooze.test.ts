@@ -55,6 +55,7 @@ describe("Gate", () => {
     gate.resume();
     expect(gate.allows(python)).toBe(true);
     expect(vi.getTimerCount()).toBe(0);
+    expect(editor.executed).toEqual([true, false].map((on) => ["setContext", "foretype.snoozed", on]));
   });
 
   it("counts anew from the last snooze", () => {
