@@ -29,8 +29,8 @@ def source() -> str:
     w = {name: t.load("i64", "%pass", 8 * at, 8) for at, name in enumerate(PASS)}
     for name in PASS[: PASS.index("rows")]:
         w[name] = t.let(f"inttoptr i64 {w[name]} to ptr")
-    scales = [t.at(w["scale"], t.times(w["rows"], at), "float") for at in range(4)]
-    first, again, between, final = scales
+    # one for each place at which rows are rounded: before qkv, out, gate_up and down
+    first, again, between, final = (t.at(w["scale"], t.times(w["rows"], at), "float") for at in range(4))
     end = t.let(f"sub i64 {w['layers']}, 1")
     with t.loop(0, w["layers"]) as loop:
         layer = _Layer(t, t.at("%layers", t.times(loop.index, 8 * len(LAYER))), w)
