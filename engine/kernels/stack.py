@@ -43,7 +43,8 @@ class CompiledStack:
         """See Stack."""
         rows, hidden = x.shape
         step = self._attention.begin(cache, rows)
-        delta, product = torch.empty(rows, hidden), torch.empty(rows, self._width)
+        delta = torch.empty(rows, hidden)  # room enough: a width that is multiplied is a multiple of 64, of whole tiles
+        product = torch.empty(rows, self._width)
         room, scales = torch.empty(hidden), torch.empty(4, rows, 1)
         codes, sums = self._kernels.room(rows * max(hidden, self._heads, self._sizes["intermediate"]))
         keys, values = step.bytes_of_a_layer

@@ -12,7 +12,7 @@ from engine import group_codes
 from engine.attention import TorchAttention
 from engine.gguf_codes import UNPACK
 from engine.group_codes import quantise
-from engine.kernels import find
+from engine.kernels import find, team
 from engine.kernels.arithmetic import KernelArithmetic
 from engine.kernels.attention import KernelAttention
 from engine.kernels.find import find_kernels
@@ -151,6 +151,32 @@ def test_two_threads_that_both_run_passes_take_turns(compiled):
     for thread in both:
         thread.join()
     assert failures == []
+
+
+def test_a_helper_waits_for_as_long_as_a_pass_lasts(compiled, monkeypatch):
+    """However long one thread works alone in a pass, its helper stays at hand; after the pass it goes to sleep."""
+    monkeypatch.setattr(team, "PATIENCE", 10)
+    monkeypatch.setattr(team, "_processors", lambda: 2)
+    serving, asleep = threading.Event(), threading.Event()
+
+    class Watched:
+        @staticmethod
+        def serve(job, patience):
+            serving.set()
+            compiled.library.serve(job, patience)
+            asleep.set()
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    crew = team.Team(Watched)
+    try:
+        with crew.passing():
+            assert serving.wait(20)
+            assert not asleep.wait(0.3)
+        assert asleep.wait(20)
+    finally:
+        crew._end()
+        torch.set_num_threads(before)
 
 
 def test_zeros_stay_zeros(compiled):
